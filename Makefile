@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: CMake builds (CMakePresets.json), scripts/ holds what takes more than one line.
+.PHONY: all run test ci ci-rest bench lint install clean help
+.DEFAULT_GOAL := all
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+all: ## build the release preset into build/
+	@scripts/build.sh release
+
+run: ## two real layers through the i8 cache, compared with the official implementation
+	@scripts/deps.sh run
+	@scripts/build.sh release
+	build/qsa run tests/golden/real_long.safetensors
+	build/qsa run tests/golden/real_edge.safetensors
+
+test: ## release and asan: build, run every test, list the kernel rows
+	@scripts/deps.sh test
+	@scripts/test.sh release asan
+
+ci: test ci-rest ## test, then thread sanitizer, AArch64, fuzzing and lint
+
+ci-rest:
+	@scripts/deps.sh ci
+	@scripts/lint.sh
+	@scripts/test.sh tsan aarch64
+	@scripts/fuzz.sh
+
+bench: all ## time of each stage on the real geometry, one thread
+	build/qsa run tests/golden/real_long.safetensors --threads 1
+
+lint: ## SPDX lines, layout, clang-tidy, cppcheck, shellcheck
+	@scripts/deps.sh ci
+	@scripts/lint.sh
+
+install: all ## install to PREFIX (default /usr/local), below DESTDIR
+	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+clean: ## remove every build folder
+	rm -rf build build-debug build-asan build-tsan build-fuzz build-aarch64
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile

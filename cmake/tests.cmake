@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests by name, so that a new one needs no edit here.
+#   tests/**/test_*.c   one executable and one ctest each, named by the stem; links the static library
+#                       and tests/support/*.c, tests/oracle/*.c; may include src/ and tests/
+#   tests/**/test_*.sh  run with sh
+#   tests/fuzz/fuzz_*.c replays tests/fuzz/corpus/<name>/ (or libFuzzer's main with QSA_FUZZ)
+#   examples/*.c        built against the static library, run as example_<stem>
+# A line `// LABELS: small cross` (`# LABELS:` in a script) replaces the default label: `real` for
+# test_*_real.*, else `small`. `// RUNNER: plain` marks a test that uses tests/support/plain_runner.h
+# and libqsa alone: it is built with QSA_TOOL=OFF too; all others link cmocka, qsa_io and the
+# helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`.
+# Every test sees SRC, BUILD and QSA (the command) in its environment; exit 77 means skipped.
+
+set(qsa_test_environment
+    "SRC=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
+    "QSA=${PROJECT_BINARY_DIR}/qsa")
+
+# Sets `out` to what follows `KEY:` in a comment of the file's first lines, or to an empty string.
+function(qsa_test_note out file key)
+    file(STRINGS ${file} line LIMIT_COUNT 1 LIMIT_INPUT 4096 REGEX "^(//|#) ${key}: ")
+    string(REGEX REPLACE "^(//|#) ${key}: *" "" line "${line}")
+    set(${out} "${line}" PARENT_SCOPE)
+endfunction()
+
+function(qsa_test_labels out file)
+    qsa_test_note(labels ${file} LABELS)
+    if(labels)
+        string(REPLACE " " ";" labels "${labels}")
+    elseif(file MATCHES "_real\\.[a-z]+$")
+        set(labels real)
+    else()
+        set(labels small)
+    endif()
+    set(${out} "${labels}" PARENT_SCOPE)
+endfunction()
+
+function(qsa_test_properties name)
+    set_tests_properties(${name} PROPERTIES
+        LABELS "${ARGN}" ENVIRONMENT "${qsa_test_environment}" SKIP_RETURN_CODE 77 TIMEOUT 900)
+endfunction()
+
+# --- helpers ---------------------------------------------------------------------------------------
+
+add_library(qsa_test_base INTERFACE)
+target_include_directories(qsa_test_base INTERFACE tests src)
+target_compile_definitions(qsa_test_base INTERFACE
+    QSA_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
+    QSA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    QSA_BUILD_DIR="${PROJECT_BINARY_DIR}"
+    QSA_TOOL_PATH="${PROJECT_BINARY_DIR}/qsa")
+target_link_libraries(qsa_test_base INTERFACE qsa_flags qsa_static Threads::Threads m)
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c tests/oracle/*.c)
+list(FILTER support_sources EXCLUDE REGEX "/(fuzz_main|test_[^/]*)\\.c$")
+add_library(qsa_test_support INTERFACE)
+target_link_libraries(qsa_test_support INTERFACE qsa_test_base)
+if(support_sources)
+    add_library(qsa_test_support_objects STATIC ${support_sources})
+    target_link_libraries(qsa_test_support_objects PRIVATE qsa_test_base)
+    target_link_libraries(qsa_test_support INTERFACE qsa_test_support_objects)
+endif()
+
+if(QSA_TOOL)
+    pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+    file(GLOB support_io_sources CONFIGURE_DEPENDS tests/support/io/*.c)
+    add_library(qsa_test_io INTERFACE)
+    target_link_libraries(qsa_test_io INTERFACE PkgConfig::libcrypto qsa_io PkgConfig::cmocka)
+    if(support_io_sources)
+        add_library(qsa_test_io_objects STATIC ${support_io_sources})
+        target_link_libraries(qsa_test_io_objects PRIVATE
+            qsa_test_base qsa_io PkgConfig::libcrypto PkgConfig::cmocka)
+        target_link_libraries(qsa_test_io INTERFACE qsa_test_io_objects)
+    endif()
+endif()
+
+# --- test programs ---------------------------------------------------------------------------------
+
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS tests/test_*.c)
+foreach(file IN LISTS test_sources)
+    cmake_path(GET file STEM name)
+    qsa_test_labels(labels ${file})
+    qsa_test_note(runner ${file} RUNNER)
+    if(NOT runner STREQUAL "plain" AND NOT QSA_TOOL)
+        continue()
+    endif()
+    if(CMAKE_CROSSCOMPILING AND NOT "cross" IN_LIST labels)
+        continue()
+    endif()
+    add_executable(${name} ${file})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests)
+    if(NOT runner STREQUAL "plain")
+        target_link_libraries(${name} PRIVATE qsa_test_io)
+    endif()
+    target_link_libraries(${name} PRIVATE qsa_test_support)
+    add_test(NAME ${name} COMMAND ${name})
+    qsa_test_properties(${name} ${labels})
+endforeach()
+
+if(QSA_TOOL AND NOT CMAKE_CROSSCOMPILING)
+    file(GLOB_RECURSE test_scripts CONFIGURE_DEPENDS tests/test_*.sh)
+    foreach(file IN LISTS test_scripts)
+        cmake_path(GET file STEM name)
+        qsa_test_labels(labels ${file})
+        add_test(NAME ${name} COMMAND sh ${file})
+        qsa_test_properties(${name} ${labels})
+    endforeach()
+endif()
+
+# --- fuzz targets ----------------------------------------------------------------------------------
+
+if(QSA_TOOL)
+    file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+    foreach(file IN LISTS fuzz_sources)
+        cmake_path(GET file STEM name)
+        string(REGEX REPLACE "^fuzz_" "" corpus ${name})
+        add_executable(${name} ${file})
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY fuzz)
+        target_link_libraries(${name} PRIVATE qsa_io qsa_test_base)
+        if(QSA_FUZZ)
+            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        else()
+            target_sources(${name} PRIVATE tests/support/fuzz_main.c)
+            add_test(NAME ${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${corpus})
+            qsa_test_properties(${name} small)
+        endif()
+    endforeach()
+endif()
+
+# --- examples --------------------------------------------------------------------------------------
+
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
+foreach(file IN LISTS example_sources)
+    cmake_path(GET file STEM name)
+    add_executable(example_${name} ${file})
+    set_target_properties(example_${name} PROPERTIES
+        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY examples)
+    target_link_libraries(example_${name} PRIVATE qsa_flags qsa_static m)
+    add_test(NAME example_${name} COMMAND example_${name})
+    qsa_test_properties(example_${name} small)
+endforeach()
