@@ -2,35 +2,28 @@
 //
 // libqsa: QSA (Qwen Sparse Attention), the attention of the model family qwen4_exp.
 //
-// An engine brings its own projections. It passes raw projected rows, libqsa norms and rotates
-// them, keeps the cache (keys, values, block keys), scores the blocks, selects, attends and merges.
-// What is computed stands in docs/semantics.md, why its bits can be trusted in docs/numerics.md,
-// and a guided tour in docs/api.md.
+// An engine brings its own projections. It passes raw projected rows, libqsa norms and rotates them, keeps the cache
+// (keys, values, block keys), scores the blocks, selects, attends and merges. What is computed stands in
+// docs/semantics.md, why its bits can be trusted in docs/numerics.md, and a guided tour in docs/api.md.
 //
-// Terms: a *cell* is one token of one sequence in the cache, counted from 0 by rank whatever its
-// position id. A *block* is `ratio` consecutive cells. A *row* is one token of a batch. A row that
-// has n cells (itself included) sees cells 0..n-1, of which n / ratio blocks are complete and n %
-// ratio cells are its *tail*.
+// Terms: a *cell* is one token of one sequence in the cache, counted from 0 by rank whatever its position id. A
+// *block* is `ratio` consecutive cells. A *row* is one token of a batch. A row that has n cells (itself included) sees
+// cells 0..n-1, of which n / ratio blocks are complete and n % ratio cells are its *tail*.
 //
 // Rules that hold for every function
-// - It returns a qsa_status. When that is not QSA_OK, nothing that the caller can see has changed,
-// and
+// - It returns a qsa_status. When that is not QSA_OK, nothing that the caller can see has changed, and
 //   qsa_last_error() gives one line that names the argument and the values that disagree.
-// - Structs begin with `size`: the caller sets it to sizeof the struct it was compiled with
-// (qsa_*_init does).
-// - Pointers stay the caller's. Handles (qsa_context, qsa_layer, qsa_cache) are made by *_create
-// and ended by *_destroy,
-//   which takes NULL. A context outlives its layers and caches.
-// - Nothing prints, exits, aborts, or reads the environment. Only *_create allocates; everything
-// else works in the
+// - Structs begin with `size`: the caller sets it to sizeof the struct it was compiled with (qsa_*_init does).
+// - Pointers stay the caller's. Handles (qsa_context, qsa_layer, qsa_cache) are made by *_create and ended by
+//   *_destroy, which takes NULL. A context outlives its layers and caches.
+// - Nothing prints, exits, aborts, or reads the environment. Only *_create allocates; everything else works in the
 //   memory of its handles and in the workspace that the caller passes.
-// - Threads: a context may be used by one call at a time. A cache has one writer (prep, forward,
-// write, commit, discard,
-//   sequence_*); qsa_cache_read, score, attend and the queries on sequences that no writer touches
-//   may run beside it from another context. Different contexts are independent of each other.
+// - Threads: a context may be used by one call at a time. A cache has one writer (prep, forward, write, commit,
+//   discard, sequence_*); qsa_cache_read, score, attend and the queries on sequences that no writer touches may run
+//   beside it from another context. Different contexts are independent of each other.
 // - Data passed in may be unaligned, and strides may be any multiple of a byte, negative ones too.
-// - Data of the types f16 and bf16 are IEEE 754 binary16 and the upper half of binary32,
-// little-endian as all numbers.
+// - Data of the types f16 and bf16 are IEEE 754 binary16 and the upper half of binary32, little-endian as all
+//   numbers.
 
 #ifndef QSA_QSA_H
 #define QSA_QSA_H
@@ -55,31 +48,29 @@
 extern "C" {
 #endif
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Status and version
 
 typedef enum qsa_status {
     QSA_OK = 0,
-    QSA_ERR_ARGUMENT = 1, // an argument is null, out of range, or disagrees with another
-    QSA_ERR_MEMORY = 2,   // the allocator hook returned NULL
-    QSA_ERR_CAPACITY = 3, // out of pages, sequences, cells or workspace; retry after freeing some
-    QSA_ERR_STATE =
-        4, // the call does not fit what was called before (e.g. commit with a layer missing)
+    QSA_ERR_ARGUMENT = 1,    // an argument is null, out of range, or disagrees with another
+    QSA_ERR_MEMORY = 2,      // the allocator hook returned NULL
+    QSA_ERR_CAPACITY = 3,    // out of pages, sequences, cells or workspace; retry after freeing some
+    QSA_ERR_STATE = 4,       // the call does not fit what was called before (e.g. commit with a layer missing)
     QSA_ERR_UNSUPPORTED = 5, // this build or this machine has no such backend, class or kernel
 } qsa_status;
 
-// Version of the library that is linked, as QSA_VERSION_NUMBER of the header it was built with. Any
-// thread.
+// Version of the library that is linked, as QSA_VERSION_NUMBER of the header it was built with. Any thread.
 QSA_API int qsa_version(void);
 // The same as text, "0.1.0". Static storage.
 QSA_API const char *qsa_version_string(void);
 // A word for a status ("ok", "argument", ...). Static storage; "unknown" for other values.
 QSA_API const char *qsa_status_string(qsa_status status);
-// The message of the calling thread's last call that did not return QSA_OK, "" before the first.
-// One line without a newline, valid until the thread's next failing call.
+// The message of the calling thread's last call that did not return QSA_OK, "" before the first. One line without a
+// newline, valid until the thread's next failing call.
 QSA_API const char *qsa_last_error(void);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Types of numbers, and arrays of rows
 
 typedef enum qsa_type {
@@ -89,8 +80,8 @@ typedef enum qsa_type {
     QSA_I8 = 4, // cache rows only: codes with one half scale per 64 dims
 } qsa_type;
 
-// A read-only array of `rows` rows of `heads` vectors. Element d of head h of row i lies at
-// data + i * row_stride + h * head_stride + d * element size. Strides are bytes.
+// A read-only array of `rows` rows of `heads` vectors. Element d of head h of row i lies at data + i * row_stride + h
+// * head_stride + d * element size. Strides are bytes.
 typedef struct qsa_rows {
     const void *data;
     qsa_type type; // QSA_F32, QSA_F16 or QSA_BF16
@@ -106,7 +97,7 @@ typedef struct qsa_rows_out {
     int64_t head_stride;
 } qsa_rows_out;
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Geometry
 
 // Limits of every build. A geometry beyond them is refused.
@@ -114,8 +105,8 @@ typedef struct qsa_rows_out {
 #define QSA_MAX_HEADS_PER_KV 64       // heads / kv_heads
 #define QSA_MAX_HEADS        4096     // heads and index_heads
 #define QSA_MAX_BUDGET       16777216 // 2^24 cells
-#define QSA_CHUNK            64 // selected cells per record of the attention (docs/numerics.md)
-#define QSA_GROUP            64 // dims per scale of an i8 row; the last group may be shorter
+#define QSA_CHUNK            64       // selected cells per record of the attention (docs/numerics.md)
+#define QSA_GROUP            64       // dims per scale of an i8 row; the last group may be shorter
 #define QSA_ROLLBACK_ALL     (-1)
 
 typedef struct qsa_geometry {
@@ -125,8 +116,7 @@ typedef struct qsa_geometry {
     int32_t head_dim;    // D
     int32_t index_heads; // IH, query heads of the indexer (it has one key head)
     int32_t index_dim;   // ID
-    int32_t
-        rotary_dim; // R: the first R dims of head_dim and of index_dim are rotated; even, <= both
+    int32_t rotary_dim;  // R: the first R dims of head_dim and of index_dim are rotated; even, <= both
     int32_t sections[3]; // M-RoPE: temporal, height, width; they sum to R / 2 and may be 0
     int32_t ratio;       // r, cells per block
     int32_t budget;      // cells a row selects; a multiple of ratio, <= 2^24
@@ -134,24 +124,22 @@ typedef struct qsa_geometry {
     double theta;        // RoPE base; > 0
 } qsa_geometry;
 
-// Fills *geometry with a preset: "qwen3.8-flash-next" (24 / 2 heads x 256, indexer 4 x 128, R 64,
-// sections 11 11 10, ratio 4, budget 2048, eps 1e-6, theta 1e7). QSA_ERR_ARGUMENT for other names.
-// geometry->size is set too.
+// Fills *geometry with a preset: "qwen3.8-flash-next" (24 / 2 heads x 256, indexer 4 x 128, R 64, sections 11 11 10,
+// ratio 4, budget 2048, eps 1e-6, theta 1e7). QSA_ERR_ARGUMENT for other names. geometry->size is set too.
 QSA_API qsa_status qsa_geometry_preset(const char *name, qsa_geometry *geometry);
 // QSA_OK if the geometry can be computed, else QSA_ERR_ARGUMENT and a message that names the field.
 QSA_API qsa_status qsa_geometry_check(const qsa_geometry *geometry);
 
-// Cells that a row with n cells attends under a rule: n while n <= budget + ratio - 1, then budget
-// + n % ratio (official) or budget + ratio - 1 (cut). -1 for a null or invalid geometry, n < 0 or
-// an unknown rule.
+// Cells that a row with n cells attends under a rule: n while n <= budget + ratio - 1, then budget + n % ratio
+// (official) or budget + ratio - 1 (cut). -1 for a null or invalid geometry, n < 0 or an unknown rule.
 typedef enum qsa_rule {
     QSA_RULE_OFFICIAL = 0, // min(K, n / ratio) best blocks and the tail, K = budget / ratio
-    QSA_RULE_CUT = 1, // exactly min(n, budget + ratio - 1) cells: the tail, then blocks by score,
-                      // the last one cut
+    QSA_RULE_CUT = 1,      // exactly min(n, budget + ratio - 1) cells: the tail, then blocks by score,
+                           // the last one cut
 } qsa_rule;
 QSA_API int32_t qsa_selected_cells(const qsa_geometry *geometry, qsa_rule rule, int32_t n);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Context: how the work is run
 
 typedef enum qsa_backend {
@@ -160,9 +148,8 @@ typedef enum qsa_backend {
 } qsa_backend;
 
 typedef enum qsa_class {
-    QSA_CLASS_STRICT =
-        0, // the reference's bits, whatever the machine, threads, chunks, pages and batch
-    QSA_CLASS_FAST = 1, // kernels with an error bound; QSA_ERR_UNSUPPORTED where the build has none
+    QSA_CLASS_STRICT = 0, // the reference's bits, whatever the machine, threads, chunks, pages and batch
+    QSA_CLASS_FAST = 1,   // kernels with an error bound; QSA_ERR_UNSUPPORTED where the build has none
 } qsa_class;
 
 // Task i of n. Tasks write disjoint memory and may run in any order, on any thread.
@@ -170,24 +157,21 @@ typedef void (*qsa_task)(void *arg, int32_t index);
 // Runs task(arg, i) once for each i in 0..n-1 and returns when all are done. n >= 1.
 typedef void (*qsa_parallel_for)(void *user, int32_t n, qsa_task task, void *arg);
 
-// Memory hook. alloc returns `bytes` (> 0) aligned to `align` (a power of two) or NULL; its
-// contents may be anything.
+// Memory hook. alloc returns `bytes` (> 0) aligned to `align` (a power of two) or NULL; its contents may be anything.
 typedef struct qsa_allocator {
     void *(*alloc)(void *user, size_t bytes, size_t align);
     void (*free)(void *user, void *memory, size_t bytes);
     void *user;
 } qsa_allocator;
 
-// One line of information without a newline, e.g. which kernels were picked. Called only inside
-// qsa_context_* calls.
+// One line of information without a newline, e.g. which kernels were picked. Called only inside qsa_context_* calls.
 typedef void (*qsa_log)(void *user, const char *line);
 
 typedef struct qsa_context_config {
     size_t size;
     qsa_backend backend;
     qsa_class kernel_class;
-    int32_t
-        threads; // 1..1024 threads that work, the caller's included; the pool sleeps between calls
+    int32_t threads; // 1..1024 threads that work, the caller's included; the pool sleeps between calls
     // Optional: the caller's own parallel-for in place of the pool; then `threads` says how many it
     // uses.
     qsa_parallel_for parallel_for;
@@ -222,20 +206,16 @@ typedef struct qsa_kernel_info {
 QSA_API int32_t qsa_kernel_count(void);
 // Row i of the table; strings are static. Sets all fields but size, which the caller sets.
 QSA_API qsa_status qsa_kernel_at(int32_t i, qsa_kernel_info *info);
-// The CPU features the dispatch looks at that this machine has, e.g. "avx2 fma f16c avx512f";
-// static storage.
+// The CPU features the dispatch looks at that this machine has, e.g. "avx2 fma f16c avx512f"; static storage.
 QSA_API const char *qsa_cpu_features(void);
-// Forces kernels of a stage. name is a `where` (applies to every kernel of the stage that has such
-// a row; at least one must) or a full stem. QSA_ERR_ARGUMENT with the list of the stage's names for
-// an unknown one, QSA_ERR_UNSUPPORTED for one that this machine cannot run. Changes nothing on
-// failure.
-QSA_API qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage,
-                                          const char *name);
-// The stem of the row that a kernel ("norm_rope", "score", ...) uses in this context; NULL for an
-// unknown kernel.
+// Forces kernels of a stage. name is a `where` (applies to every kernel of the stage that has such a row; at least one
+// must) or a full stem. QSA_ERR_ARGUMENT with the list of the stage's names for an unknown one, QSA_ERR_UNSUPPORTED
+// for one that this machine cannot run. Changes nothing on failure.
+QSA_API qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage, const char *name);
+// The stem of the row that a kernel ("norm_rope", "score", ...) uses in this context; NULL for an unknown kernel.
 QSA_API const char *qsa_context_kernel(const qsa_context *context, const char *kernel);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Layer: geometry and the four norm weights
 
 typedef enum qsa_norm_form {
@@ -256,14 +236,12 @@ typedef struct qsa_layer_config {
 
 typedef struct qsa_layer qsa_layer;
 
-// Copies the weights (the caller's may go afterwards) and computes the rotary frequencies
-// f32(1 / f32(theta ^ f32(2 i / R))), two roundings as the model does. *layer is set only on
-// success.
-QSA_API qsa_status qsa_layer_create(qsa_context *context, const qsa_layer_config *config,
-                                    qsa_layer **layer);
+// Copies the weights (the caller's may go afterwards) and computes the rotary frequencies f32(1 / f32(theta ^ f32(2 i
+// / R))), two roundings as the model does. *layer is set only on success.
+QSA_API qsa_status qsa_layer_create(qsa_context *context, const qsa_layer_config *config, qsa_layer **layer);
 QSA_API void qsa_layer_destroy(qsa_layer *layer);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Cache: pages of cells for several sequences over several layers
 
 typedef struct qsa_cache_config {
@@ -276,31 +254,27 @@ typedef struct qsa_cache_config {
     int32_t pages;           // pages in the pool; a page holds its cells for all layers
     int32_t max_sequences;   // sequences alive at once
     int32_t max_cells;       // longest sequence
-    int32_t rollback; // cells that may be taken back exactly: raw index keys of the last rollback +
-                      // ratio - 1 cells are kept; QSA_ROLLBACK_ALL keeps those of every cell
+    int32_t rollback;        // cells that may be taken back exactly: raw index keys of the last rollback +
+                             // ratio - 1 cells are kept; QSA_ROLLBACK_ALL keeps those of every cell
 } qsa_cache_config;
 
 typedef struct qsa_cache qsa_cache;
 
-// Defaults: the geometry given, 1 layer, i8 with f32 block keys, 64 cells a page (the next multiple
-// of ratio), 1 sequence, rollback 64, room for `cells` cells in one sequence. Leaves config->pages
-// 0 if geometry is null or cells < 0.
-QSA_API void qsa_cache_config_init(qsa_cache_config *config, const qsa_geometry *geometry,
-                                   int32_t cells);
+// Defaults: the geometry given, 1 layer, i8 with f32 block keys, 64 cells a page (the next multiple of ratio), 1
+// sequence, rollback 64, room for `cells` cells in one sequence. Leaves config->pages 0 if geometry is null or cells <
+// 0.
+QSA_API void qsa_cache_config_init(qsa_cache_config *config, const qsa_geometry *geometry, int32_t cells);
 // Bytes that qsa_cache_create takes from the allocator, exactly. Checks the config as create does.
 QSA_API qsa_status qsa_cache_size(const qsa_cache_config *config, size_t *bytes);
-// Takes all memory at once; it is not cleared, and no result ever depends on what unwritten cells
-// hold.
-QSA_API qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config,
-                                    qsa_cache **cache);
+// Takes all memory at once; it is not cleared, and no result ever depends on what unwritten cells hold.
+QSA_API qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config, qsa_cache **cache);
 QSA_API void qsa_cache_destroy(qsa_cache *cache);
 
-// What went into the cache changed: counted over all layers and sequences since creation or the
-// last reset.
+// What went into the cache changed: counted over all layers and sequences since creation or the last reset.
 typedef struct qsa_cache_events {
     size_t size;
-    uint64_t nan;      // NaN values met: stored as code 0 (i8) or as 7fc00000's form (others)
-    uint64_t infinite; // infinities met: clamped to +-127 codes (i8) or stored as they are (others)
+    uint64_t nan;       // NaN values met: stored as code 0 (i8) or as 7fc00000's form (others)
+    uint64_t infinite;  // infinities met: clamped to +-127 codes (i8) or stored as they are (others)
     uint64_t saturated; // finite values beyond the format: clamped to the largest finite one
 } qsa_cache_events;
 QSA_API qsa_status qsa_cache_get_events(const qsa_cache *cache, qsa_cache_events *events);
@@ -316,8 +290,8 @@ typedef struct qsa_cache_info {
 } qsa_cache_info;
 QSA_API qsa_status qsa_cache_get_info(const qsa_cache *cache, qsa_cache_info *info);
 
-// A sequence is a number that stays valid until it is destroyed; numbers are reused. A new one is
-// empty. QSA_ERR_CAPACITY when max_sequences are alive.
+// A sequence is a number that stays valid until it is destroyed; numbers are reused. A new one is empty.
+// QSA_ERR_CAPACITY when max_sequences are alive.
 QSA_API qsa_status qsa_sequence_create(qsa_cache *cache, int32_t *sequence);
 // Gives the pages back. QSA_ERR_STATE while a batch is pending that has rows of this sequence.
 QSA_API qsa_status qsa_sequence_destroy(qsa_cache *cache, int32_t sequence);
@@ -326,45 +300,42 @@ QSA_API qsa_status qsa_sequence_reset(qsa_cache *cache, int32_t sequence);
 // Committed cells.
 QSA_API qsa_status qsa_sequence_length(const qsa_cache *cache, int32_t sequence, int32_t *length);
 
-// Pending rows. forward or prep of a layer writes the rows of a batch behind each sequence's
-// length. All layers get the same batch, each once or again (the last write counts); then commit
-// moves the lengths. Until then the sequences are as before, and discard takes the rows back.
-// commit: QSA_ERR_STATE if a layer has not been written; with nothing pending it does nothing.
+// Pending rows. forward or prep of a layer writes the rows of a batch behind each sequence's length. All layers get
+// the same batch, each once or again (the last write counts); then commit moves the lengths. Until then the sequences
+// are as before, and discard takes the rows back. commit: QSA_ERR_STATE if a layer has not been written; with nothing
+// pending it does nothing.
 QSA_API qsa_status qsa_cache_commit(qsa_cache *cache);
 QSA_API qsa_status qsa_cache_discard(qsa_cache *cache);
 
-// Cells in stored form, for prefix caches, transfer between machines and tests. A null array is
-// skipped. count cells from `first`; groups = ceil(head_dim / 64); element sizes follow the cache's
-// types.
+// Cells in stored form, for prefix caches, transfer between machines and tests. A null array is skipped. count cells
+// from `first`; groups = ceil(head_dim / 64); element sizes follow the cache's types.
 typedef struct qsa_cells {
     size_t size;
     void *k; // [count][kv_heads][head_dim] codes (i8) or numbers
     void *v;
     uint16_t *k_scales; // [count][kv_heads][groups] halves; i8 only, null otherwise
     uint16_t *v_scales;
-    void *block_keys;  // [blocks][index_dim] of the blocks whose last cell is among the count cells
-    float *index_keys; // [count][index_dim] raw; read: only kept cells (else QSA_ERR_STATE); write:
-                       // see below
+    void *block_keys;   // [blocks][index_dim] of the blocks whose last cell is among the count cells
+    float *index_keys;  // [count][index_dim] raw; read: only kept cells (else QSA_ERR_STATE); write:
+                        // see below
     int32_t *positions; // [count][3], as index_keys
 } qsa_cells;
 
 // Copies committed cells first..first+count-1 of a layer out. Changes nothing.
-QSA_API qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t sequence,
-                                  int32_t first, int32_t count, qsa_cells *cells);
-// Writes `count` cells behind the length of one sequence as a pending batch, to be committed as one
-// of forward. k, v, block_keys (and scales for i8) are required. index_keys and positions (both or
-// neither, of all count cells) are required when the new length is no multiple of ratio, since the
-// open block's key is still to be made of them. Codes of -128 and NaN or infinite scales are
-// refused: no kernel ever makes them.
+QSA_API qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t first, int32_t count,
+                                  qsa_cells *cells);
+// Writes `count` cells behind the length of one sequence as a pending batch, to be committed as one of forward. k, v,
+// block_keys (and scales for i8) are required. index_keys and positions (both or neither, of all count cells) are
+// required when the new length is no multiple of ratio, since the open block's key is still to be made of them. Codes
+// of -128 and NaN or infinite scales are refused: no kernel ever makes them.
 QSA_API qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, int32_t count,
                                    const qsa_cells *cells);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // Batches, selections, and the one call that does it all
 
-// Rows of any number of sequences in any order; the rows of one sequence come in its order. Raw
-// projections, before norm and RoPE: element types and strides are each array's own. rows = 0 is
-// allowed (no array is read then).
+// Rows of any number of sequences in any order; the rows of one sequence come in its order. Raw projections, before
+// norm and RoPE: element types and strides are each array's own. rows = 0 is allowed (no array is read then).
 typedef struct qsa_batch {
     size_t size;
     int32_t rows;              // T
@@ -377,13 +348,12 @@ typedef struct qsa_batch {
     qsa_rows index_q;          // [T][index_heads][index_dim]
     qsa_rows index_k;          // [T][1][index_dim]
     qsa_rows gate;             // [T][heads][head_dim] raw gates; data NULL: no gate
-    const uint8_t *attend; // [T], 0: the row is appended but does not attend (its outputs are left
-                           // alone); NULL: all
+    const uint8_t *attend;     // [T], 0: the row is appended but does not attend (its outputs are left
+                               // alone); NULL: all
 } qsa_batch;
 
-// Which blocks each row attends. ids ascend; tail cells follow from n and are not listed. A row
-// with n <= budget + ratio - 1 cells attends every cell: its ids are written as 0..n/ratio-1 but
-// never read.
+// Which blocks each row attends. ids ascend; tail cells follow from n and are not listed. A row with n <= budget +
+// ratio - 1 cells attends every cell: its ids are written as 0..n/ratio-1 but never read.
 typedef struct qsa_selection {
     size_t size;
     int32_t *ids;       // [rows][stride]
@@ -393,32 +363,28 @@ typedef struct qsa_selection {
                         // count, -1: none.
     int32_t *cut_cells; // [rows] Both may be null with QSA_RULE_OFFICIAL.
 } qsa_selection;
-// Ids that a row can have: budget / ratio, one more under QSA_RULE_CUT. -1 for an invalid geometry
-// or rule.
+// Ids that a row can have: budget / ratio, one more under QSA_RULE_CUT. -1 for an invalid geometry or rule.
 QSA_API int32_t qsa_selection_stride(const qsa_geometry *geometry, qsa_rule rule);
 
 typedef struct qsa_forward_options {
     size_t size;
     qsa_rule rule;
-    const qsa_selection
-        *use; // not null: attend these blocks instead of scoring (a draft that reuses a selection).
-              // Checked: ids ascend and are complete blocks of the row, count <= stride
-    qsa_selection *give; // not null: the selection of every attending row is written here
-    float *lse; // not null: [T][heads] log of the softmax's denominator (natural log, with the
-                // maximum)
+    const qsa_selection *use; // not null: attend these blocks instead of scoring (a draft that reuses a selection).
+                              // Checked: ids ascend and are complete blocks of the row, count <= stride
+    qsa_selection *give;      // not null: the selection of every attending row is written here
+    float *lse;               // not null: [T][heads] log of the softmax's denominator (natural log, with the
+                              // maximum)
 } qsa_forward_options;
 
-// Appends the batch to its sequences (pending) and attends: norm, RoPE, cache write, block keys,
-// scores, selection, attention over the selected cells, merge, gate. out gets [T][heads][head_dim]
-// of the rows that attend: o, or o * sigmoid(gate) with a gate. options may be NULL (official rule,
-// nothing in or out). layer_index is the layer's place in the cache. workspace:
-// qsa_workspace_size(QSA_STAGE_FORWARD) bytes, any alignment. Errors: QSA_ERR_ARGUMENT (shapes,
-// types, geometry of layer and cache differ, workspace too small), QSA_ERR_CAPACITY (pages,
-// max_cells), QSA_ERR_STATE (another batch is pending). The result of a row depends on its own
-// sequence alone; forward = prep, score, topk, attend, merge, bit for bit.
-QSA_API qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache,
-                               int32_t layer_index, const qsa_batch *batch,
-                               const qsa_forward_options *options, const qsa_rows_out *out,
+// Appends the batch to its sequences (pending) and attends: norm, RoPE, cache write, block keys, scores, selection,
+// attention over the selected cells, merge, gate. out gets [T][heads][head_dim] of the rows that attend: o, or o *
+// sigmoid(gate) with a gate. options may be NULL (official rule, nothing in or out). layer_index is the layer's place
+// in the cache. workspace: qsa_workspace_size(QSA_STAGE_FORWARD) bytes, any alignment. Errors: QSA_ERR_ARGUMENT
+// (shapes, types, geometry of layer and cache differ, workspace too small), QSA_ERR_CAPACITY (pages, max_cells),
+// QSA_ERR_STATE (another batch is pending). The result of a row depends on its own sequence alone; forward = prep,
+// score, topk, attend, merge, bit for bit.
+QSA_API qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
+                               const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                                void *workspace, size_t workspace_bytes);
 
 typedef enum qsa_stage {
@@ -429,17 +395,15 @@ typedef enum qsa_stage {
     QSA_STAGE_ATTEND = 4,
     QSA_STAGE_MERGE = 5,
 } qsa_stage;
-// Bytes of workspace that a call of this stage takes for up to `rows` rows. Grows with rows by some
-// 40 bytes each, and with threads x max_cells: at most 2 x threads rows are in flight at once
-// (docs/api.md).
-QSA_API qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache,
-                                      qsa_stage stage, int32_t rows, size_t *bytes);
+// Bytes of workspace that a call of this stage takes for up to `rows` rows. Grows with rows by some 40 bytes each, and
+// with threads x max_cells: at most 2 x threads rows are in flight at once (docs/api.md).
+QSA_API qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache, qsa_stage stage, int32_t rows,
+                                      size_t *bytes);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------------------
 // The stages as separate calls, for engines that fuse or look inside
 
-// Rows and how much of their sequence they see. Row i sees cells 0..cells[i]-1 of sequences[i];
-// pending cells count.
+// Rows and how much of their sequence they see. Row i sees cells 0..cells[i]-1 of sequences[i]; pending cells count.
 typedef struct qsa_row_set {
     size_t size;
     int32_t rows;
@@ -447,8 +411,7 @@ typedef struct qsa_row_set {
     const int32_t *cells;     // [rows], 0..length + pending
 } qsa_row_set;
 
-// What prep computes per row, before anything is quantized. A null array is skipped; all are
-// float32, contiguous.
+// What prep computes per row, before anything is quantized. A null array is skipped; all are float32, contiguous.
 typedef struct qsa_prep_out {
     size_t size;
     float *q;       // [T][heads][head_dim] normed and rotated
@@ -458,51 +421,43 @@ typedef struct qsa_prep_out {
     int32_t *cells; // [T] cells that the row sees, itself included
 } qsa_prep_out;
 
-// Stage 1: append. Norms and rotates the queries of the rows that attend, and of every row writes
-// key, value and the block keys that the batch completes into the pending cells. States and errors
-// as forward.
-QSA_API qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cache,
-                            int32_t layer_index, const qsa_batch *batch, const qsa_prep_out *out,
-                            void *workspace, size_t workspace_bytes);
+// Stage 1: append. Norms and rotates the queries of the rows that attend, and of every row writes key, value and the
+// block keys that the batch completes into the pending cells. States and errors as forward.
+QSA_API qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
+                            const qsa_batch *batch, const qsa_prep_out *out, void *workspace, size_t workspace_bytes);
 
-// Stage 2: scores[i * stride + b] of the complete blocks b < cells / ratio of each row, for every
-// row also below the budget. index_q: [rows][index_heads][index_dim] from prep. stride in floats.
-QSA_API qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                             const qsa_row_set *rows, const float *index_q, float *scores,
-                             int64_t stride, void *workspace, size_t workspace_bytes);
+// Stage 2: scores[i * stride + b] of the complete blocks b < cells / ratio of each row, for every row also below the
+// budget. index_q: [rows][index_heads][index_dim] from prep. stride in floats.
+QSA_API qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                             const float *index_q, float *scores, int64_t stride, void *workspace,
+                             size_t workspace_bytes);
 
-// Stage 3: the best blocks of each row, total order (higher score, then lower block; -0 = +0; NaN
-// below every number). cells: [rows]. Rows below the budget do not read scores, which may be NULL
-// if all are.
-QSA_API qsa_status qsa_topk(qsa_context *context, const qsa_geometry *geometry, qsa_rule rule,
-                            int32_t rows, const int32_t *cells, const float *scores, int64_t stride,
-                            qsa_selection *selection);
+// Stage 3: the best blocks of each row, total order (higher score, then lower block; -0 = +0; NaN below every number).
+// cells: [rows]. Rows below the budget do not read scores, which may be NULL if all are.
+QSA_API qsa_status qsa_topk(qsa_context *context, const qsa_geometry *geometry, qsa_rule rule, int32_t rows,
+                            const int32_t *cells, const float *scores, int64_t stride, qsa_selection *selection);
 
-// Records of the attention: [rows][chunks][heads][2 + head_dim] floats, a maximum m, a sum l and an
-// unnormalized output for every 64 selected cells (docs/numerics.md). chunks of a row =
-// ceil(selected cells / 64). Records (chunks) per row that attend writes at most: for every
-// selection of a geometry, also cut ones. -1 if invalid.
+// Records of the attention: [rows][chunks][heads][2 + head_dim] floats, a maximum m, a sum l and an unnormalized
+// output for every 64 selected cells (docs/numerics.md). chunks of a row = ceil(selected cells / 64). Records (chunks)
+// per row that attend writes at most: for every selection of a geometry, also cut ones. -1 if invalid.
 QSA_API int32_t qsa_max_chunks(const qsa_geometry *geometry);
 
-// Stage 4: q: [rows][heads][head_dim] from prep. selection NULL is allowed when every row is below
-// the budget. records has room for max_chunks records per row, at a distance of row_stride floats;
-// chunks[i] is set to what was written.
+// Stage 4: q: [rows][heads][head_dim] from prep. selection NULL is allowed when every row is below the budget. records
+// has room for max_chunks records per row, at a distance of row_stride floats; chunks[i] is set to what was written.
 QSA_API qsa_status qsa_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                              const qsa_row_set *rows, const float *q,
-                              const qsa_selection *selection, float *records, int64_t row_stride,
-                              int32_t *chunks, void *workspace, size_t workspace_bytes);
+                              const qsa_row_set *rows, const float *q, const qsa_selection *selection, float *records,
+                              int64_t row_stride, int32_t *chunks, void *workspace, size_t workspace_bytes);
 
-// Stage 5: out = sum_k e_k O_k / sum_k e_k l_k, times sigmoid(gate) if gate is given (gate NULL or
-// gate->data NULL: none). Records with l = 0 are empty and merge to nothing; a row of none gives
-// zeros and lse -inf. lse may be NULL.
-QSA_API qsa_status qsa_merge(qsa_context *context, const qsa_geometry *geometry, int32_t rows,
-                             const float *records, int64_t row_stride, const int32_t *chunks,
-                             const qsa_rows *gate, const qsa_rows_out *out, float *lse);
+// Stage 5: out = sum_k e_k O_k / sum_k e_k l_k, times sigmoid(gate) if gate is given (gate NULL or gate->data NULL:
+// none). Records with l = 0 are empty and merge to nothing; a row of none gives zeros and lse -inf. lse may be NULL.
+QSA_API qsa_status qsa_merge(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const float *records,
+                             int64_t row_stride, const int32_t *chunks, const qsa_rows *gate, const qsa_rows_out *out,
+                             float *lse);
 
-// The gate alone: out = x * sigmoid(gate), the same bits as merge with a gate. x, gate, out:
-// [rows][heads][head_dim]. x may be out itself if both are float32.
-QSA_API qsa_status qsa_gate(qsa_context *context, const qsa_geometry *geometry, int32_t rows,
-                            const qsa_rows *x, const qsa_rows *gate, const qsa_rows_out *out);
+// The gate alone: out = x * sigmoid(gate), the same bits as merge with a gate. x, gate, out: [rows][heads][head_dim].
+// x may be out itself if both are float32.
+QSA_API qsa_status qsa_gate(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const qsa_rows *x,
+                            const qsa_rows *gate, const qsa_rows_out *out);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ typedef enum {
 #define ST_DTYPES   15   // how many values st_dtype has
 #define ST_MAX_DIMS 8    // most dimensions of a tensor
 #define ST_MAX_NAME 1024 // most bytes of a tensor's name, without the NUL
-#define ST_ERR_SIZE 4096 // a buffer of this size holds every message whole
+#define ST_ERR_SIZE 1024 // a buffer of this size holds every message whole
 
 typedef struct {
     const char *name; // UTF-8, no control characters; owned by the st_file
@@ -119,11 +119,12 @@ bool st_writer_metadata(st_writer *writer, const char *key, const char *value);
 
 // Writes the file under a temporary name beside `path`, syncs it, renames it over `path` and syncs
 // the folder. `path` is at any time the old file or the whole new one; on failure the old one is
-// untouched and the temporary one removed. A `path` that exists and is no regular file (a folder, a
-// device, a pipe) is refused; a symbolic link is replaced in its own place, its target is not
-// written. Same calls, same bytes: metadata by key, then tensors by falling element size, then
-// name, so that data is aligned for its type; the header is padded with spaces to a multiple of 8
-// bytes.
+// untouched and the temporary one removed. A symbolic link is followed; what exists and is no
+// regular file (a folder, a device, a pipe) is refused. A file that is replaced keeps its
+// permission bits. A writer may be saved again.
+// Same calls, same bytes, in whatever order they were made: metadata by key, then tensors by
+// falling element size, then name, so that data is aligned for its type; the header is padded with
+// spaces to a multiple of 8 bytes.
 bool st_writer_save(st_writer *writer, const char *path, char *err, size_t err_size);
 
 // NULL is allowed.
