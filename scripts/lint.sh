@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# lint.sh: SPDX lines, layout (clang-format), clang-tidy, cppcheck and shellcheck over the files of the
+# tree. Everything is checked even when one check fails; the exit status is 1 if any did.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=""
+check() { # check NAME COMMAND...
+    local name="$1" start=$SECONDS
+    shift
+    if "$@"; then
+        echo "  $name: ok ($((SECONDS - start)) s)"
+    else
+        echo "  $name: FAILED" >&2
+        failed="$failed $name"
+    fi
+}
+
+# Tracked files, and ones not yet added; a tree without git (a release archive) is searched.
+files() {
+    if git rev-parse --git-dir >/dev/null 2>&1; then
+        git ls-files -co --exclude-standard -- "$@"
+    else
+        local pattern
+        for pattern in "$@"; do
+            find . -path './build*' -prune -o -type f -name "${pattern##*/}" -print | sed 's,^\./,,'
+        done
+    fi | sort -u | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done
+}
+
+mapfile -t c_files < <(files '*.c' '*.h')
+mapfile -t scripts < <(files '*.sh' '.ci/run')
+mapfile -t owned < <(files '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.cmake' 'CMakeLists.txt' 'Makefile' '.ci/run')
+
+spdx() {
+    local file status=0
+    for file in "${owned[@]}"; do
+        if ! head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0'; then
+            echo "$file: no SPDX-License-Identifier in its first three lines" >&2
+            status=1
+        fi
+    done
+    return $status
+}
+
+layout() { clang-format --dry-run -Werror "${c_files[@]}"; }
+
+# clang-tidy reads what the build knows: the release preset's compile commands. The build is gcc's, so
+# flags that clang does not know are no finding.
+tidy() {
+    cmake --preset release --log-level=WARNING >/dev/null
+    sed -n 's/^  "file": "\(.*\)",*$/\1/p' build/compile_commands.json | sort -u |
+        grep -v '/build/' |
+        xargs -P "$(nproc)" -n 4 clang-tidy -p build --quiet --warnings-as-errors='*' \
+            --extra-arg=-Wno-unknown-warning-option 2> >(grep -v ' warnings generated\.$' >&2)
+}
+
+checkpp() {
+    cppcheck --enable=warning,performance,portability --error-exitcode=1 --inline-suppr --quiet \
+        --std=c11 -j "$(nproc)" --suppress=missingIncludeSystem --suppress=unmatchedSuppression \
+        -Iinclude -Isrc -Itests -D__x86_64__ -D__GNUC__=12 -D_POSIX_C_SOURCE=200809L \
+        "${c_files[@]}"
+}
+
+shell() { shellcheck "${scripts[@]}"; }
+
+echo "== lint"
+check "SPDX lines" spdx
+check clang-format layout
+check shellcheck shell
+check cppcheck checkpp
+check clang-tidy tidy
+[ -z "$failed" ] || { echo "lint FAILED:$failed" >&2; exit 1; }
