@@ -110,8 +110,8 @@ st_writer *st_writer_new(void);
 // it: a bad name ("__metadata__" included) or one already added, no such dtype, n_dims outside
 // 0..ST_MAX_DIMS, a negative dimension, a size that overflows. After a false, st_writer_save fails
 // with the reason of the first refusal, so checking only the save is safe.
-bool st_writer_add(st_writer *writer, const char *name, st_dtype dtype, int n_dims,
-                   const int64_t *shape, const void *data);
+bool st_writer_add(st_writer *writer, const char *name, st_dtype dtype, int n_dims, const int64_t *shape,
+                   const void *data);
 
 // Adds a metadata string; both are copied and must be UTF-8. A key already there is refused like a
 // tensor's name.
