@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FILE of `run`, `check` and `inspect`: one attention layer with its input, opened and validated as a whole. Everything
+// that the file holds is checked here, so that nothing behind this module meets a wrong shape or value; a refusal is
+// one line that names the tensor or key and the two values that disagree.
+//
+// A *token* is a physical one: number b * tokens + t of the file. A *cell* is a token whose attention mask is not 0.
+
+#ifndef QSA_TOOL_LAYER_FILE_H
+#define QSA_TOOL_LAYER_FILE_H
+
+#include "common.h"
+#include "io/safetensors.h"
+
+typedef enum layer_weight {
+    LAYER_Q_PROJ,        // [2 * heads * head_dim, hidden]: per head the query, then the gate
+    LAYER_K_PROJ,        // [kv_heads * head_dim, hidden]
+    LAYER_V_PROJ,        // [kv_heads * head_dim, hidden]
+    LAYER_INDEX_QK_PROJ, // [(index_heads + 1) * index_dim, hidden]
+    LAYER_O_PROJ,        // [hidden, heads * head_dim]
+    LAYER_WEIGHTS
+} layer_weight;
+
+typedef enum layer_norm { LAYER_Q_NORM, LAYER_K_NORM, LAYER_INDEX_Q_NORM, LAYER_INDEX_K_NORM, LAYER_NORMS } layer_norm;
+
+typedef struct layer_file {
+    st_file *st;
+    qsa_geometry geometry;
+    int32_t batch;                          // B, sequences; >= 1
+    int32_t tokens;                         // T, of each sequence, masked ones included; >= 1
+    int32_t hidden;                         // size of a token's hidden state
+    const st_tensor *hidden_states;         // [B][T][hidden]
+    const st_tensor *weight[LAYER_WEIGHTS]; // f32, f16 or bf16
+    const st_tensor *bias[LAYER_WEIGHTS];   // or NULL
+    float *norm[LAYER_NORMS];               // zero-centred, as the file holds them
+    int32_t *positions;                     // [B][T][3]; 0 for masked tokens
+    uint8_t *visible;                       // [B][T], 1: a cell
+    int32_t *length;                        // [B] cells of each sequence
+    int32_t *cell_token;  // [B][T]: cell_token[b * T + c] is the t of cell c of sequence b, c < length[b]
+    int32_t *token_cells; // [B][T]: cells that the token sees, itself included; 0 for masked tokens
+    bool has_rows;        // the file has `rows`
+    int32_t n_rows;       // R
+    int32_t *rows;        // [R] ascending t; all tokens when the file has no `rows`
+} layer_file;
+
+// Opens and validates. On failure nothing is left open.
+bool layer_file_open(layer_file *file, const char *path, tool_error *error);
+void layer_file_close(layer_file *file);
+
+// Name of a weight without ".weight" ("self_attn.q_proj").
+const char *layer_weight_name(layer_weight weight);
+
+#endif
