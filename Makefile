@@ -19,6 +19,7 @@ test: ## release and asan: build, run every test, list the kernel rows
 	@scripts/deps.sh test
 	@scripts/test.sh release asan
 
+ci ci-rest: export CI = true
 ci: test ci-rest ## test, then thread sanitizer, AArch64, fuzzing and lint
 
 ci-rest:

@@ -9,7 +9,7 @@ endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
 if(QSA_SANITIZE OR QSA_FUZZ)
     # Assertions on; optimised, because the real geometry runs under the sanitizers too.
-    set(CMAKE_C_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
+    set(CMAKE_C_FLAGS_DEBUG "-O2 -g -fno-omit-frame-pointer")
 else()
     set(CMAKE_C_FLAGS_DEBUG "-Og -g")
 endif()

@@ -13,7 +13,10 @@
 
 set(qsa_test_environment
     "SRC=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
-    "QSA=${PROJECT_BINARY_DIR}/qsa")
+    "QSA=${PROJECT_BINARY_DIR}/qsa"
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
 # Sets `out` to what follows `KEY:` in a comment of the file's first lines, or to an empty string.
 function(qsa_test_note out file key)
@@ -109,6 +112,7 @@ endif()
 # --- fuzz targets ----------------------------------------------------------------------------------
 
 if(QSA_TOOL)
+    add_custom_target(fuzz_targets)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
     foreach(file IN LISTS fuzz_sources)
         cmake_path(GET file STEM name)
@@ -116,6 +120,7 @@ if(QSA_TOOL)
         add_executable(${name} ${file})
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY fuzz)
         target_link_libraries(${name} PRIVATE qsa_io qsa_test_base)
+        add_dependencies(fuzz_targets ${name})
         if(QSA_FUZZ)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
         else()

@@ -26,26 +26,31 @@ command -v dpkg-query >/dev/null || exit 0
 
 # A package counts when it, or one that provides it (pkgconf for pkg-config), is installed.
 installed=$(dpkg-query -W -f='${db:Status-Status} ${Package} ${Provides}\n' |
-    sed -n 's/^installed //p' | sed 's/([^)]*)//g' | tr ', ' '\n\n')
+    sed -n 's/^installed //p' | sed 's/([^)]*)//g' | tr -s ', ' '\n')
 missing=""
 for package in $wanted; do
     printf '%s\n' "$installed" | grep -qxF "$package" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
+# The one line to type where this script may not, or could not, install.
+tell() {
+    echo "Debian packages are missing. Type this, then repeat the command:" >&2
+    echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
+    exit 1
+}
+
 if [ "$(id -u)" = 0 ]; then
     sudo=""
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     sudo="sudo -n"
 else
-    echo "Debian packages are missing. Type this, then repeat the command:" >&2
-    echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
-    exit 1
+    tell
 fi
 echo "installing Debian packages:$missing"
 # shellcheck disable=SC2086 # lists of words
 {
-    $sudo apt-get -qq update </dev/null
-    $sudo env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends $missing </dev/null >/dev/null
+    $sudo apt-get -qq update </dev/null || tell
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 \
+        install -y --no-install-recommends $missing </dev/null >/dev/null || tell
 }
