@@ -53,7 +53,7 @@ tidy() {
     sed -n 's/^  "file": "\(.*\)",*$/\1/p' build/compile_commands.json | sort -u |
         grep -v '/build/' |
         xargs -P "$(nproc)" -n 4 clang-tidy -p build --quiet --warnings-as-errors='*' \
-            --extra-arg=-Wno-unknown-warning-option 2> >(grep -v ' warnings generated\.$' >&2)
+            --extra-arg=-Wno-unknown-warning-option 2> >(grep -vE ' warnings? generated\.$' >&2)
 }
 
 checkpp() {
