@@ -6,8 +6,8 @@
 // scores, cache formats) the oracle rounds at the same place; nowhere else.
 //
 // oracle.c holds norm, RoPE and block keys; oracle_select.c scores and selection; oracle_attend.c
-// attention and error measures; oracle_codec.c the cache formats. All of them need libc and libm
-// only. Arguments are trusted (asserted); nothing allocates unless it says so.
+// attention and error measures; oracle_codec.c the cache formats; oracle_sequence.h puts them together
+// for a whole sequence. All of them need libc and libm only. Arguments are trusted (asserted); nothing allocates unless it says so.
 #ifndef QSA_TESTS_ORACLE_H
 #define QSA_TESTS_ORACLE_H
 
@@ -50,8 +50,7 @@ float oracle_inv_freq(const oracle_geometry *g, int i);
 // and sine of that float32 angle rounded to float32. positions = {temporal, height, width};
 // frequency i takes height if i % 3 == 1 and i < 3*sections[1], width if i % 3 == 2 and
 // i < 3*sections[2], else temporal.
-void oracle_rope_table(const oracle_geometry *g, const int32_t positions[3], float *cos_table,
-                       float *sin_table);
+void oracle_rope_table(const oracle_geometry *g, const int32_t positions[3], float *cos_table, float *sin_table);
 
 // Rotates the first R dims of one row in place, NeoX halves: a' = a*cos - b*sin, b' = b*cos +
 // a*sin with a = x[0:R/2], b = x[R/2:R].
@@ -62,12 +61,12 @@ void oracle_rms_norm(int n, const double *x, const float *factor, double eps, do
 
 // One token's queries from its raw q_proj row [H][query D | gate D]: q [H][D] normed and rotated;
 // gate [H][D] raw, or NULL.
-void oracle_query(const oracle_geometry *g, const oracle_norms *norms, const float *raw,
-                  const int32_t positions[3], double *q, double *gate);
+void oracle_query(const oracle_geometry *g, const oracle_norms *norms, const float *raw, const int32_t positions[3],
+                  double *q, double *gate);
 
 // One token's keys [G][D] from its raw k_proj row [G][D].
-void oracle_key(const oracle_geometry *g, const oracle_norms *norms, const float *raw,
-                const int32_t positions[3], double *k);
+void oracle_key(const oracle_geometry *g, const oracle_norms *norms, const float *raw, const int32_t positions[3],
+                double *k);
 
 // One token's indexer queries [IH][ID] from its raw index_qk_proj row [IH*ID | ID]; the raw index
 // key at the end of the row (raw + IH*ID) is not touched.
@@ -76,16 +75,16 @@ void oracle_index_query(const oracle_geometry *g, const oracle_norms *norms, con
 
 // Key [ID] of one complete block from the raw index keys of its `ratio` cells, `stride` floats
 // apart, and the positions of its FIRST cell: rope(norm(mean)). The mean is not rounded.
-void oracle_block_key(const oracle_geometry *g, const oracle_norms *norms, const float *raw_index_k,
-                      size_t stride, const int32_t first_positions[3], double *key);
+void oracle_block_key(const oracle_geometry *g, const oracle_norms *norms, const float *raw_index_k, size_t stride,
+                      const int32_t first_positions[3], double *key);
 
 // ---- Scores and selection (oracle_select.c) ---------------------------------------------------
 
 // score[b] = sum over index heads of relu(iq_h . key_b), divided by sqrt(ID). keys [blocks][ID].
 // relu keeps NaN. `score` gets the float64 value, `stored` the float32 quotient that selection
 // orders, f32(sum) / f32(sqrt(ID)), NaN as 7fc00000. Either may be NULL.
-void oracle_scores(const oracle_geometry *g, const double *index_q, const double *keys,
-                   int32_t blocks, double *score, float *stored);
+void oracle_scores(const oracle_geometry *g, const double *index_q, const double *keys, int32_t blocks, double *score,
+                   float *stored);
 
 // True if block a of score sa comes before block b of score sb: higher score first, -0 equal to
 // +0, NaN after every number (also after -inf), then the lower block.
@@ -117,18 +116,16 @@ int32_t oracle_width(const oracle_geometry *g, oracle_rule rule, int32_t n);
 // Selects for the row with n cells from the n / ratio stored scores. ids (capacity
 // oracle_max_ids) come out ascending. Scores are not read when every cell is taken; NULL is fine
 // then. Allocates scratch and aborts when there is none.
-oracle_selection oracle_select(const oracle_geometry *g, oracle_rule rule, int32_t n,
-                               const float *scores, int32_t *ids);
+oracle_selection oracle_select(const oracle_geometry *g, oracle_rule rule, int32_t n, const float *scores,
+                               int32_t *ids);
 
 // The cells of a selection, ascending, into cells[selection->cells]; returns their count.
-int32_t oracle_cells(const oracle_geometry *g, const oracle_selection *selection,
-                     const int32_t *ids, int32_t *cells);
+int32_t oracle_cells(const oracle_geometry *g, const oracle_selection *selection, const int32_t *ids, int32_t *cells);
 
 // The other way round for the official rule: selected[cell] for n cells -> ascending block ids.
 // Returns their count, or -1 if the set is not whole blocks plus the whole tail. ids has room for
 // n / ratio.
-int32_t oracle_blocks_of(const oracle_geometry *g, int32_t n, const uint8_t *selected,
-                         int32_t *ids);
+int32_t oracle_blocks_of(const oracle_geometry *g, int32_t n, const uint8_t *selected, int32_t *ids);
 
 typedef enum { ORACLE_EQUAL, ORACLE_TIE, ORACLE_NEAR, ORACLE_WRONG } oracle_kind;
 
@@ -139,9 +136,8 @@ const char *oracle_kind_name(oracle_kind kind);
 // scores `score`: tie, when all blocks that are in one of them only have one score; near, when
 // every block lost and every block gained differ by less than 2 * score_error; else wrong, as when
 // the counts differ or an id is no block (outside 0..blocks-1 or not ascending).
-oracle_kind oracle_classify(const float *score, int32_t blocks, const int32_t *want,
-                            int32_t want_count, const int32_t *got, int32_t got_count,
-                            double score_error);
+oracle_kind oracle_classify(const float *score, int32_t blocks, const int32_t *want, int32_t want_count,
+                            const int32_t *got, int32_t got_count, double score_error);
 
 // ---- Attention and errors (oracle_attend.c) ---------------------------------------------------
 
@@ -153,8 +149,8 @@ typedef struct {
 
 // o [H][D] and, unless NULL, lse [H] (log-sum-exp of the scaled scores) of queries q [H][D] over
 // the listed cells. No cell: zeros and -inf. A NaN score makes its head NaN.
-void oracle_attend(const oracle_geometry *g, const double *q, oracle_rows k, oracle_rows v,
-                   const int32_t *cells, int32_t count, double *o, double *lse);
+void oracle_attend(const oracle_geometry *g, const double *q, oracle_rows k, oracle_rows v, const int32_t *cells,
+                   int32_t count, double *o, double *lse);
 
 // out[i] = o[i] * sigmoid(gate[i]); o == out is allowed.
 void oracle_gate(size_t n, const double *o, const double *gate, double *out);
@@ -196,16 +192,21 @@ uint16_t oracle_i8_scale(double amax);
 // saturated, code = clamp(rint(x / scale), -127, 127) with the stored scale; scale 0 gives codes
 // 0. Infinity gives +-127 and NaN 0; they are counted into *infinities and *nans (added; NULL to
 // ignore).
-void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales,
-                      int64_t *infinities, int64_t *nans);
+void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales, int64_t *infinities, int64_t *nans);
 
 // x[i] = code * scale of its group.
 void oracle_i8_decode(int dim, const int8_t *codes, const uint16_t *scales, double *x);
 
-typedef enum { ORACLE_F32, ORACLE_F16, ORACLE_BF16, ORACLE_I8 } oracle_format;
+typedef enum {
+    ORACLE_F64, // no rounding at all: no cache has it, but a bound may want it
+    ORACLE_F32,
+    ORACLE_F16,
+    ORACLE_BF16,
+    ORACLE_I8
+} oracle_format;
 
-// What a row of `dim` values is after a trip through a cache format (the value is rounded to
-// float32 first, as the cache gets float32); x == out is allowed.
+// What a row of `dim` values is after a trip through a cache format (except for ORACLE_F64 the value
+// is rounded to float32 first, as the cache gets float32); x == out is allowed.
 void oracle_round_trip(oracle_format format, int dim, const double *x, double *out);
 
 #endif

@@ -121,7 +121,7 @@ void oracle_round_trip(oracle_format format, int dim, const double *x, double *o
         int8_t codes[ORACLE_I8_GROUP];
         uint16_t scale;
         for (int i = 0; i < n; i++) {
-            value[i] = (float)x[begin + i];
+            value[i] = format == ORACLE_F64 ? x[begin + i] : (double)(float)x[begin + i];
         }
         if (format == ORACLE_I8) {
             oracle_i8_encode(n, value, codes, &scale, NULL, NULL);
