@@ -47,18 +47,20 @@ spdx() {
 layout() { clang-format --dry-run -Werror "${c_files[@]}"; }
 
 # clang-tidy reads what the build knows: the release preset's compile commands. The build is gcc's, so
-# flags that clang does not know are no finding.
+# flags that clang does not know are no finding. One file per call: with more, clang-tidy 14 reports every
+# va_list as uninitialised.
 tidy() {
     cmake --preset release --log-level=WARNING >/dev/null
     sed -n 's/^  "file": "\(.*\)",*$/\1/p' build/compile_commands.json | sort -u |
         grep -v '/build/' |
-        xargs -P "$(nproc)" -n 4 clang-tidy -p build --quiet --warnings-as-errors='*' \
+        xargs -P "$(nproc)" -n 1 clang-tidy -p build --quiet --warnings-as-errors='*' \
             --extra-arg=-Wno-unknown-warning-option 2> >(grep -vE ' warnings? generated\.$' >&2)
 }
 
+# legacyUninitvar takes a buffer whose address is stored in a struct for a read of it; uninitvar stays on.
 checkpp() {
     cppcheck --enable=warning,performance,portability --error-exitcode=1 --inline-suppr --quiet \
-        --std=c11 -j "$(nproc)" --suppress=missingIncludeSystem --suppress=unmatchedSuppression \
+        --std=c11 -j "$(nproc)" --suppress=missingIncludeSystem --suppress=legacyUninitvar \
         -Iinclude -Isrc -Itests -D__x86_64__ -D__GNUC__=12 -D_POSIX_C_SOURCE=200809L \
         "${c_files[@]}"
 }
