@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rows of kernels.tbl exist on the architecture being compiled: QSA_ROW_OF(row) expands to QSA_ROW(row) or nothing.
+
+#ifndef QSA_KERNELS_ISA_ROWS_H
+#define QSA_KERNELS_ISA_ROWS_H
+
+#define QSA_ROW_OF(stage, kernel, where, rank, kernel_class) QSA_ROW_##where(stage, kernel, where, rank, kernel_class)
+
+#define QSA_ROW_ref(...) QSA_ROW(__VA_ARGS__)
+
+#if defined(__x86_64__)
+#define QSA_ROW_fma(...) QSA_ROW(__VA_ARGS__)
+#else
+#define QSA_ROW_fma(...)
+#endif
+
+#endif

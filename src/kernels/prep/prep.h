@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stage prep: from raw projections to normed and rotated queries, cache rows and block keys.
+// Orders: docs/numerics.md. Every kernel reads exactly the elements it names; raw inputs may be unaligned.
+
+#ifndef QSA_KERNELS_PREP_PREP_H
+#define QSA_KERNELS_PREP_PREP_H
+
+#include "qsa/qsa.h"
+
+// angles: cosines and sines of one token. Frequency i takes the position of axis[i] (0 temporal, 1 height, 2 width).
+typedef struct qsa_angles_args {
+    const float *inv_freq;    // [half]
+    const uint8_t *axis;      // [half]
+    const int32_t *positions; // [3]
+    int32_t half;             // R / 2
+    float *cosine;            // [half]
+    float *sine;              // [half]
+} qsa_angles_args;
+typedef void (*qsa_angles_fn)(const qsa_angles_args *args);
+
+// norm_rope: RMS norm by `factor`, then RoPE on the first 2 * half dims, of `vectors` vectors of one token.
+typedef struct qsa_norm_rope_args {
+    const void *x; // vector v at x + v * x_stride bytes
+    qsa_type type; // f32, f16, bf16
+    int64_t x_stride;
+    int32_t vectors;
+    int32_t dim;         // 1..QSA_MAX_HEAD_DIM
+    int32_t half;        // 2 * half <= dim
+    const float *factor; // [dim]
+    const float *cosine; // [half]
+    const float *sine;   // [half]
+    float eps;
+    float *out; // vector v at out + v * out_stride floats; may not overlap x
+    int64_t out_stride;
+} qsa_norm_rope_args;
+typedef void (*qsa_norm_rope_fn)(const qsa_norm_rope_args *args);
+
+// store: encodes vectors in a cache format. Adds to events[0..2] = nan, infinite, saturated.
+typedef struct qsa_store_args {
+    const void *x; // vector v at x + v * x_stride bytes
+    qsa_type type; // f32, f16, bf16
+    int64_t x_stride;
+    int32_t vectors;
+    int32_t dim;
+    qsa_type format; // f32, f16, bf16, i8
+    void *codes;     // vector v at codes + v * code_stride bytes; aligned to the format's element
+    int64_t code_stride;
+    uint16_t *scales; // i8: vector v at scales + v * scale_stride, ceil(dim / 64) halves; else unused
+    int64_t scale_stride;
+    uint64_t *events; // [3]
+} qsa_store_args;
+typedef void (*qsa_store_fn)(const qsa_store_args *args);
+
+// pool: the block key of `ratio` raw index keys: mean, norm, RoPE, stored as f32, f16 or bf16.
+typedef struct qsa_raw_key {
+    const void *data; // [dim]
+    qsa_type type;
+} qsa_raw_key;
+
+typedef struct qsa_pool_args {
+    const qsa_raw_key *keys; // [ratio] in cell order
+    int32_t ratio;           // 1..QSA_MAX_RATIO
+    int32_t dim;
+    int32_t half;
+    const float *factor; // [dim]
+    const float *cosine; // [half] of the block's first cell
+    const float *sine;
+    float eps;
+    qsa_type format;
+    void *out;        // [dim], aligned to the format's element
+    uint64_t *events; // [3]
+} qsa_pool_args;
+typedef void (*qsa_pool_fn)(const qsa_pool_args *args);
+
+#endif
