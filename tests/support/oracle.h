@@ -171,14 +171,33 @@ double oracle_worst_head_f32(int heads, int dim, const float *got, const double 
 
 // ---- Cache formats (oracle_codec.c) -----------------------------------------------------------
 
-// IEEE binary16, to nearest even: above 65519.99 infinity, any NaN 7e00 | sign.
+typedef enum {
+    ORACLE_F64, // no rounding at all: no cache has it, but a bound may want it
+    ORACLE_F32,
+    ORACLE_F16,
+    ORACLE_BF16,
+    ORACLE_I8
+} oracle_format;
+
+// What went into a cache changed, added up. For i8, `saturated` counts finite values whose code was
+// clamped because the scale was saturated.
+typedef struct {
+    int64_t nans, infinities, saturated;
+} oracle_events;
+
+// IEEE binary16, to nearest even: finite values that round above 65504 become infinite, as IEEE says;
+// any NaN is 7e00.
 uint16_t oracle_f16_encode(double x);
 double oracle_f16_decode(uint16_t h);
 
-// bfloat16, to nearest even, infinity above the largest, any NaN 7fc0 | sign. Exact float32 inputs
-// are meant: a double is rounded once.
+// bfloat16, to nearest even: finite values that round above the largest become infinite; any NaN is
+// 7fc0. Float32 values are meant: a double is rounded once.
 uint16_t oracle_bf16_encode(double x);
 double oracle_bf16_decode(uint16_t b);
+
+// The rule of f16 and bf16 CACHES: finite values beyond the largest finite one become it (counted),
+// infinities and NaN stay (counted). format is ORACLE_F16 or ORACLE_BF16; events may be NULL.
+uint16_t oracle_cache_encode(oracle_format format, double x, oracle_events *events);
 
 #define ORACLE_I8_GROUP 64 // dims of one scale; the last group of a row may be shorter
 
@@ -190,20 +209,11 @@ uint16_t oracle_i8_scale(double amax);
 
 // One row of `dim` values: per group amax = max |x| without NaNs, scale = half(amax / 127)
 // saturated, code = clamp(rint(x / scale), -127, 127) with the stored scale; scale 0 gives codes
-// 0. Infinity gives +-127 and NaN 0; they are counted into *infinities and *nans (added; NULL to
-// ignore).
-void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales, int64_t *infinities, int64_t *nans);
+// 0. Infinity gives +-127 and NaN 0. events may be NULL.
+void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales, oracle_events *events);
 
 // x[i] = code * scale of its group.
 void oracle_i8_decode(int dim, const int8_t *codes, const uint16_t *scales, double *x);
-
-typedef enum {
-    ORACLE_F64, // no rounding at all: no cache has it, but a bound may want it
-    ORACLE_F32,
-    ORACLE_F16,
-    ORACLE_BF16,
-    ORACLE_I8
-} oracle_format;
 
 // What a row of `dim` values is after a trip through a cache format (except for ORACLE_F64 the value
 // is rounded to float32 first, as the cache gets float32); x == out is allowed.

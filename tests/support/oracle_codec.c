@@ -21,7 +21,7 @@ static uint16_t grid_encode(grid f, double x) {
     uint16_t sign = signbit(x) ? 0x8000 : 0;
     unsigned infinity = (unsigned)(f.high - f.low + 2) << f.fraction;
     if (isnan(x)) {
-        return (uint16_t)(sign | infinity | 1u << (f.fraction - 1));
+        return (uint16_t)(infinity | 1u << (f.fraction - 1));
     }
     double a = fabs(x);
     if (isinf(a)) {
@@ -70,6 +70,18 @@ double oracle_bf16_decode(uint16_t b) {
     return grid_decode(BFLOAT, b);
 }
 
+uint16_t oracle_cache_encode(oracle_format format, double x, oracle_events *events) {
+    grid f = format == ORACLE_F16 ? HALF : BFLOAT;
+    double largest = ldexp(2 - ldexp(1, -f.fraction), f.high);
+    bool beyond = isfinite(x) && fabs(x) > largest;
+    if (events) {
+        events->nans += isnan(x);
+        events->infinities += isinf(x) != 0;
+        events->saturated += beyond;
+    }
+    return grid_encode(f, beyond ? copysign(largest, x) : x);
+}
+
 int oracle_i8_groups(int dim) {
     return (dim + ORACLE_I8_GROUP - 1) / ORACLE_I8_GROUP;
 }
@@ -79,31 +91,29 @@ uint16_t oracle_i8_scale(double amax) {
     return oracle_f16_encode(scale > 65504 ? 65504 : scale);
 }
 
-static int8_t i8_code(double x, double scale) {
+static int8_t i8_code(double x, double scale, oracle_events *events) {
+    events->nans += isnan(x);
+    events->infinities += isinf(x) != 0;
     if (isnan(x) || scale == 0) {
         return 0;
     }
     double code = rint(x / scale);
+    events->saturated += isfinite(x) && fabs(code) > 127 && scale == 65504;
     return (int8_t)(code > 127 ? 127 : code < -127 ? -127 : code);
 }
 
-void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales, int64_t *infinities, int64_t *nans) {
+void oracle_i8_encode(int dim, const double *x, int8_t *codes, uint16_t *scales, oracle_events *events) {
+    oracle_events ignored = {0};
     for (int group = 0; group < oracle_i8_groups(dim); group++) {
         int begin = group * ORACLE_I8_GROUP;
         int end = begin + ORACLE_I8_GROUP < dim ? begin + ORACLE_I8_GROUP : dim;
         double amax = 0;
         for (int i = begin; i < end; i++) {
-            if (infinities && isinf(x[i])) {
-                ++*infinities;
-            }
-            if (nans && isnan(x[i])) {
-                ++*nans;
-            }
             amax = fabs(x[i]) > amax ? fabs(x[i]) : amax; // false for NaN
         }
         scales[group] = oracle_i8_scale(amax);
         for (int i = begin; i < end; i++) {
-            codes[i] = i8_code(x[i], oracle_f16_decode(scales[group]));
+            codes[i] = i8_code(x[i], oracle_f16_decode(scales[group]), events ? events : &ignored);
         }
     }
 }
@@ -112,6 +122,13 @@ void oracle_i8_decode(int dim, const int8_t *codes, const uint16_t *scales, doub
     for (int i = 0; i < dim; i++) {
         x[i] = codes[i] * oracle_f16_decode(scales[i / ORACLE_I8_GROUP]);
     }
+}
+
+static double round_one(oracle_format format, double x) {
+    if (format == ORACLE_F16) {
+        return oracle_f16_decode(oracle_cache_encode(format, x, NULL));
+    }
+    return format == ORACLE_BF16 ? oracle_bf16_decode(oracle_cache_encode(format, x, NULL)) : x;
 }
 
 void oracle_round_trip(oracle_format format, int dim, const double *x, double *out) {
@@ -124,13 +141,11 @@ void oracle_round_trip(oracle_format format, int dim, const double *x, double *o
             value[i] = format == ORACLE_F64 ? x[begin + i] : (double)(float)x[begin + i];
         }
         if (format == ORACLE_I8) {
-            oracle_i8_encode(n, value, codes, &scale, NULL, NULL);
+            oracle_i8_encode(n, value, codes, &scale, NULL);
             oracle_i8_decode(n, codes, &scale, value);
         }
         for (int i = 0; i < n; i++) {
-            double y = value[i];
-            y = format == ORACLE_F16 ? oracle_f16_decode(oracle_f16_encode(y)) : y;
-            out[begin + i] = format == ORACLE_BF16 ? oracle_bf16_decode(oracle_bf16_encode(y)) : y;
+            out[begin + i] = round_one(format, value[i]);
         }
     }
 }
