@@ -65,12 +65,10 @@ bool st_check_layout(st_file *f, io_error err) {
         return true;
     }
     qsort(f->entries, f->n_entries, sizeof *f->entries, by_offset);
-    const st_entry *last = NULL;
-    for (size_t i = 0; i < f->n_entries; i++) {
-        if (!check_neighbours(last, &f->entries[i], err))
+    for (size_t i = 0; i < f->n_entries; i++)
+        if (!check_neighbours(i > 0 ? &f->entries[i - 1] : NULL, &f->entries[i], err))
             return false;
-        last = &f->entries[i];
-    }
+    const st_entry *last = &f->entries[f->n_entries - 1];
     uint64_t end = (uint64_t)last->end;
     io_quoted name = io_quote_string(last->tensor.name);
     if (end > f->data_size)

@@ -112,8 +112,8 @@ static bool parse_metadata(reader *r) {
     if (!more)
         r->at++;
     while (more) {
-        const char *key, *value;
-        size_t size;
+        const char *key = "", *value = "";
+        size_t size = 0;
         skip_space(r);
         if (!peek(r, '"'))
             return expect(r, '"');
@@ -203,7 +203,7 @@ static bool check_keys(json_t *json, const char *quoted, io_error err) {
 
 static bool fill_entry(json_t *json, const char *quoted, st_entry *entry, io_error err) {
     st_tensor *t = &entry->tensor;
-    int64_t offsets[2];
+    int64_t offsets[2] = {0};
     if (!check_keys(json, quoted, err) || !take_dtype(json_object_get(json, "dtype"), quoted, &t->dtype, err))
         return false;
     const json_t *shape = json_object_get(json, "shape");
@@ -265,8 +265,8 @@ static bool parse_entry(reader *r, const char *name, size_t name_size) {
 }
 
 static bool parse_member(reader *r) {
-    const char *name;
-    size_t size;
+    const char *name = "";
+    size_t size = 0;
     skip_space(r);
     if (!peek(r, '"'))
         return expect(r, '"');

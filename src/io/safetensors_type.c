@@ -36,7 +36,7 @@ size_t st_dtype_size(st_dtype dtype) {
 
 bool st_measure(st_dtype dtype, int n_dims, const int64_t *shape, int64_t *count, size_t *bytes) {
     int64_t limit = (uintmax_t)INT64_MAX < SIZE_MAX ? INT64_MAX : (int64_t)(SIZE_MAX / 2);
-    limit /= (int64_t)st_dtype_size(dtype);
+    limit /= (int64_t)dtypes[dtype].size;
     int64_t product = 1; // of the dimensions that are not 0
     bool empty = false;
     for (int i = 0; i < n_dims; i++) {
@@ -49,7 +49,7 @@ bool st_measure(st_dtype dtype, int n_dims, const int64_t *shape, int64_t *count
         product *= shape[i];
     }
     *count = empty ? 0 : product;
-    *bytes = (size_t)*count * st_dtype_size(dtype);
+    *bytes = (size_t)*count * dtypes[dtype].size;
     return true;
 }
 

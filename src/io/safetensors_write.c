@@ -134,7 +134,7 @@ static bool describe(st_tensor *t, const char *name, st_dtype dtype, int n_dims,
 }
 
 bool st_writer_add(st_writer *w, const char *name, st_dtype dtype, int n_dims, const int64_t *shape, const void *data) {
-    char line[ST_ERR_SIZE];
+    char line[ST_ERR_SIZE] = "";
     st_tensor t;
     if (!describe(&t, name, dtype, n_dims, shape, data, (io_error){line, sizeof line}))
         return io_fail(reason_of(w), "%s", line);
