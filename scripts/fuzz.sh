@@ -18,13 +18,15 @@ each=$((seconds * jobs / count))
 
 mkdir -p build-fuzz/crashes build-fuzz/corpus build-fuzz/log
 echo "== fuzz: $count targets, $each s each, $jobs at a time"
-# shellcheck disable=SC2016 # the inner shell expands
+# shellcheck disable=SC2016 # the inner shell expands; a dictionary tests/fuzz/<name>.dict is used
 printf '%s\n' "$targets" | EACH="$each" xargs -P "$jobs" -I {} sh -c '
     name=$(basename "$1")
     seeds="tests/fuzz/corpus/${name#fuzz_}"
     [ -n "$(ls -A "$seeds" 2>/dev/null)" ] || { echo "fuzz: $seeds is empty" >&2; exit 1; }
     mkdir -p "build-fuzz/corpus/$name"
-    if "$1" -max_total_time="$EACH" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+    dict="tests/fuzz/$name.dict"
+    [ -f "$dict" ] && dict="-dict=$dict" || dict=""
+    if "$1" $dict -max_total_time="$EACH" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/crashes/$name-" "build-fuzz/corpus/$name" "$seeds" \
         >"build-fuzz/log/$name" 2>&1; then
         runs=$(sed -n "s/^stat::number_of_executed_units: *//p" "build-fuzz/log/$name")
