@@ -35,6 +35,8 @@ static const header_case cases[] = {
     {"eight dimensions", TEXT(Q("[1,1,1,1,1,1,1,6]", "[0,24]")), 24, NULL},
     {"name of 1024 bytes", TEXT("{\"" N256 N256 N256 N256 "\":" ENTRY("[0]", "[0,0]") "}"), 0, NULL},
     {"metadata", TEXT(META("{\"a\":\"1\",\"b\":\"\"}")), 8, NULL},
+    {"UTF-8 of two to four bytes", TEXT("{\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\":" ENTRY("[0]", "[0,0]") "}"), 0,
+     NULL},
     {"empty metadata", TEXT(META("{}")), 8, NULL},
 
     // the JSON
@@ -46,6 +48,7 @@ static const header_case cases[] = {
     {"surrogate UTF-8", TEXT("{\"\xed\xa0\x80\":0}"), 0, "not valid UTF-8|byte 2"},
     {"past U+10FFFF", TEXT("{\"\xf4\x90\x80\x80\":0}"), 0, "not valid UTF-8|byte 2"},
     {"cut UTF-8", TEXT("{\"\xe2\x82"), 0, "not valid UTF-8|byte 2"},
+    {"broken third byte", TEXT("{\"\xe2\x82\x2f\":0}"), 0, "not valid UTF-8|\\xe2|byte 2"},
     {"lone escaped surrogate", TEXT("{\"\\ud800\":0}"), 0, "name is not valid JSON|D800"},
     {"open object", TEXT("{"), 0, "not valid JSON|ends at byte 1"},
     {"open name", TEXT("{\"abc"), 0, "not valid JSON|ends inside the string at byte 1"},

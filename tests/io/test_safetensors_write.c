@@ -181,6 +181,9 @@ static void test_bad_paths(void **state) {
     refuse_save(w, "/dev/full", "is not a regular file");
     assert_int_equal(access("/dev/full", F_OK), 0);
     refuse_save(w, scratch_path("missing/out"), "cannot create a temporary file|No such file");
+    write_file(scratch_path("file"), "", 0);
+    refuse_save(w, scratch_path("file/out"), "cannot be replaced: Not a directory");
+    unlink(scratch_path("file"));
     char name[300];
     memset(name, 'n', sizeof name);
     name[250] = '\0'; // the name fits, the temporary one does not
