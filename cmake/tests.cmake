@@ -55,25 +55,15 @@ target_link_libraries(qsa_test_base INTERFACE qsa_flags qsa_static Threads::Thre
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c tests/oracle/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/(fuzz_main|test_[^/]*)\\.c$")
-add_library(qsa_test_support INTERFACE)
-target_link_libraries(qsa_test_support INTERFACE qsa_test_base)
-if(support_sources)
-    add_library(qsa_test_support_objects STATIC ${support_sources})
-    target_link_libraries(qsa_test_support_objects PRIVATE qsa_test_base)
-    target_link_libraries(qsa_test_support INTERFACE qsa_test_support_objects)
-endif()
+add_library(qsa_test_support STATIC ${support_sources})
+target_link_libraries(qsa_test_support PUBLIC qsa_test_base)
 
 if(QSA_TOOL)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
     file(GLOB support_io_sources CONFIGURE_DEPENDS tests/support/io/*.c)
-    add_library(qsa_test_io INTERFACE)
-    target_link_libraries(qsa_test_io INTERFACE PkgConfig::libcrypto qsa_io PkgConfig::cmocka)
-    if(support_io_sources)
-        add_library(qsa_test_io_objects STATIC ${support_io_sources})
-        target_link_libraries(qsa_test_io_objects PRIVATE
-            qsa_test_base qsa_io PkgConfig::libcrypto PkgConfig::cmocka)
-        target_link_libraries(qsa_test_io INTERFACE qsa_test_io_objects)
-    endif()
+    add_library(qsa_test_io STATIC ${support_io_sources})
+    target_link_libraries(qsa_test_io PUBLIC
+        qsa_test_support qsa_io PkgConfig::libcrypto PkgConfig::cmocka)
 endif()
 
 # --- test programs ---------------------------------------------------------------------------------
