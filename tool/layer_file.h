@@ -47,6 +47,9 @@ typedef struct layer_file {
 bool layer_file_open(layer_file *file, const char *path, tool_error *error);
 void layer_file_close(layer_file *file);
 
+// The tensor has exactly this shape, or a line with both.
+bool layer_shape_check(const st_tensor *tensor, int n_dims, const int64_t *shape, tool_error *error);
+
 // Name of a weight without ".weight" ("self_attn.q_proj").
 const char *layer_weight_name(layer_weight weight);
 

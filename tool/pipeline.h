@@ -58,9 +58,14 @@ typedef struct pipeline_options {
     void *progress_user;
 } pipeline_options;
 
+typedef struct pipeline_scratch pipeline_scratch;
+
 typedef struct pipeline {
     const layer_file *file; // borrowed, as long as the pipeline lives
     pipeline_options options;
+    // The file's, with a budget that no sequence reaches lowered to the longest sequence: the same results from less
+    // memory, whatever budget a file claims.
+    qsa_geometry geometry;
     projection *projection;
     qsa_context *context;
     qsa_layer *layer;
@@ -83,9 +88,12 @@ typedef struct pipeline {
     qsa_selection selection;   // [slots]; ids of rows below the budget are all blocks
     float *attn, *gated, *out; // [slots]... before the gate, after it, after o_proj
     double ms[PIPELINE_STAGES];
-    double total_ms;        // of pipeline_run
+    double total_ms;        // pipeline_open and pipeline_run
     size_t cache_bytes;     // qsa_cache_size
     size_t workspace_bytes; // the largest qsa_workspace_size of the stages that run
+
+    pipeline_scratch *scratch; // buffers of the calls
+    double started_ms;
 } pipeline;
 
 // CPU, strict, official, i8 with f32 block keys, chunk 512, as many threads as the machine has cores; keeps all.

@@ -29,8 +29,9 @@ void projection_destroy(projection *projection);
 projected projection_token(projection *projection, int64_t token, bool with_q);
 
 // out[rows][hidden] = x[rows][heads * head_dim] * o_proj^T + bias, in blocks of 512 rows. Rows of x that hold no value
-// (used[i] = 0; NULL: all hold one) count as zeros, and give NaN.
-void projection_out(projection *projection, int64_t rows, const uint8_t *used, const float *x, float *out);
+// (used[i] = 0; NULL: all hold one) count as zeros, and give NaN. False when memory is out.
+bool projection_out(projection *projection, int64_t rows, const uint8_t *used, const float *x, float *out,
+                    tool_error *error);
 
 // Milliseconds spent in the calls so far.
 double projection_ms(const projection *projection);
