@@ -63,6 +63,19 @@ static void rope(void) {
     PLAIN_CHECK_NEAR(y[32], 33 * cos(1) + sin(1), 1e-5);
 }
 
+// Both roundings of the inverse frequencies, bit by bit: 1 / f32(power) in float32. Rounding the
+// quotient only gives other bits for some of them.
+static void two_roundings(void) {
+    const oracle_geometry g = oracle_geometry_flash_next();
+    int other = 0;
+    for (int i = 0; i < 32; i++) {
+        long double power = powl(1e7L, (float)i / 32.0f);
+        PLAIN_CHECK(oracle_inv_freq(&g, i) == 1.0f / (float)power);
+        other += oracle_inv_freq(&g, i) != (float)(1 / power);
+    }
+    PLAIN_CHECK(other > 0);
+}
+
 static void norm(void) {
     const double x[2] = {3, 4};
     const float factor[2] = {1, 2};
@@ -238,6 +251,7 @@ static void random_numbers(void) {
 
 int main(void) {
     PLAIN_RUN(rope);
+    PLAIN_RUN(two_roundings);
     PLAIN_RUN(norm);
     PLAIN_RUN(rows);
     PLAIN_RUN(blocks);
