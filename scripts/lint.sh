@@ -53,7 +53,7 @@ tidy() {
     cmake --preset debug --log-level=WARNING >/dev/null
     sed -n 's/^  "file": "\(.*\)",*$/\1/p' build-debug/compile_commands.json | sort -u |
         grep -v '/build[^/]*/' |
-        xargs -P "$(nproc)" -n 1 clang-tidy -p build-debug --quiet --warnings-as-errors='*' \
+        tr '\n' '\0' | xargs -0 -P "$(nproc)" -n 1 clang-tidy -p build-debug --quiet --warnings-as-errors='*' \
             --extra-arg=-Wno-unknown-warning-option 2> >(grep -vE ' warnings? generated\.$' >&2)
 }
 
