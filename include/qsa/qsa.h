@@ -101,9 +101,10 @@ typedef struct qsa_rows_out {
 // Geometry
 
 // Limits of every build. A geometry beyond them is refused.
-#define QSA_MAX_HEAD_DIM     1024     // of head_dim and index_dim
-#define QSA_MAX_HEADS_PER_KV 64       // heads / kv_heads
-#define QSA_MAX_HEADS        4096     // heads and index_heads
+#define QSA_MAX_HEAD_DIM     1024 // of head_dim and index_dim
+#define QSA_MAX_HEADS_PER_KV 64   // heads / kv_heads
+#define QSA_MAX_HEADS        4096 // heads and index_heads
+#define QSA_MAX_RATIO        256
 #define QSA_MAX_BUDGET       16777216 // 2^24 cells
 #define QSA_CHUNK            64       // selected cells per record of the attention (docs/numerics.md)
 #define QSA_GROUP            64       // dims per scale of an i8 row; the last group may be shorter
@@ -120,8 +121,8 @@ typedef struct qsa_geometry {
     int32_t sections[3]; // M-RoPE: temporal, height, width; they sum to R / 2 and may be 0
     int32_t ratio;       // r, cells per block
     int32_t budget;      // cells a row selects; a multiple of ratio, <= 2^24
-    float eps;           // of every RMS norm; > 0
-    double theta;        // RoPE base; > 0
+    float eps;           // of every RMS norm; above 0, below 1
+    double theta;        // RoPE base; 1..1e30
 } qsa_geometry;
 
 // Fills *geometry with a preset: "qwen3.8-flash-next" (24 / 2 heads x 256, indexer 4 x 128, R 64, sections 11 11 10,

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cache's memory. One allocation holds everything, at offsets computed from the configuration:
+//
+//   per layer and page   k, v            [page][kv_head][cell of page][head_dim]   codes or numbers
+//                        k_scales, ...   [page][kv_head][cell of page][groups]     halves, i8 only
+//                        block_keys      [page][block of page][index_dim]
+//   raw index keys       rollback N:     two banks [layer][sequence][N + r - 1][index_dim] with positions: bank 0 holds the
+//                                        last committed cells (cell c at c % keep), bank 1 those of the pending batch, so
+//                                        that nothing committed is overwritten before commit
+//                        rollback all:   [layer][page][cell of page][index_dim]
+//   per sequence         page table, state
+//
+// Keeping a block's cells of one KV head together makes each selected block one contiguous read (1 KiB in i8 at the preset).
+
+#ifndef QSA_API_CACHE_H
+#define QSA_API_CACHE_H
+
+#include "api/internal.h"
+
+#include <stdatomic.h>
+
+typedef struct qsa_layout {
+    size_t k, v, k_scales, v_scales, block_keys; // offsets of layer 0
+    size_t kv_layer, scales_layer, block_layer;  // bytes per layer of each of these arrays
+    size_t raw, positions;                       // raw index keys and [3] positions
+    size_t tables, sequences, free_list, written, counts, last_row;
+    size_t total;
+} qsa_layout;
+
+typedef struct qsa_sequence {
+    int32_t alive;
+    int32_t length;      // committed cells
+    int32_t pages;       // in the page table, pending ones included
+    int32_t pending;     // rows behind length
+    int32_t raw_first;   // raw index keys of cells raw_first..length-1 are kept
+    int32_t pending_raw; // 1 while every pending row has its raw index key
+} qsa_sequence;
+
+struct qsa_cache {
+    qsa_allocator allocator;
+    qsa_cache_config config;
+    qsa_layout layout;
+    int32_t page_blocks; // page_cells / ratio
+    int32_t table_pages; // pages per page table
+    int32_t keep;        // raw index keys kept per sequence (rollback N)
+    int32_t free_pages;
+    int32_t alive;
+    int32_t pending_rows;
+    unsigned char *base;     // of the allocation
+    qsa_sequence *sequences; // [max_sequences]
+    int32_t *free_list;      // [pages], the first free_pages are free
+    uint8_t *written;        // [layers] layers that hold the pending batch
+    int32_t *counts;         // [max_sequences] scratch of the writer: rows of the batch being checked
+    int32_t *last_row;       // [max_sequences] scratch of the writer
+    _Atomic uint64_t events[3];
+};
+
+// Checks a configuration and computes its memory.
+qsa_status qsa_cache_plan(const char *call, const qsa_cache_config *config, qsa_layout *layout);
+
+static inline int32_t *qsa_page_table(const qsa_cache *cache, int32_t sequence) {
+    return (int32_t *)(cache->base + cache->layout.tables) + (size_t)sequence * (size_t)cache->table_pages;
+}
+
+// Row number of a cell for KV head 0 in a layer's k and v; KV head g lies g * page_cells rows further.
+static inline int32_t qsa_cell_row(const qsa_cache *cache, const int32_t *table, int32_t cell) {
+    const int32_t page_cells = cache->config.page_cells;
+    return table[cell / page_cells] * page_cells * cache->config.geometry.kv_heads + cell % page_cells;
+}
+
+static inline size_t qsa_kv_row_bytes(const qsa_cache_config *config) {
+    size_t element = config->kv_type == QSA_I8 ? 1 : config->kv_type == QSA_F32 ? 4 : 2;
+    return element * (size_t)config->geometry.head_dim;
+}
+static inline unsigned char *qsa_cache_k(const qsa_cache *cache, int32_t layer) {
+    return cache->base + cache->layout.k + (size_t)layer * cache->layout.kv_layer;
+}
+static inline unsigned char *qsa_cache_v(const qsa_cache *cache, int32_t layer) {
+    return cache->base + cache->layout.v + (size_t)layer * cache->layout.kv_layer;
+}
+static inline uint16_t *qsa_cache_k_scales(const qsa_cache *cache, int32_t layer) {
+    return (uint16_t *)(cache->base + cache->layout.k_scales + (size_t)layer * cache->layout.scales_layer);
+}
+static inline uint16_t *qsa_cache_v_scales(const qsa_cache *cache, int32_t layer) {
+    return (uint16_t *)(cache->base + cache->layout.v_scales + (size_t)layer * cache->layout.scales_layer);
+}
+static inline unsigned char *qsa_cache_blocks(const qsa_cache *cache, int32_t layer) {
+    return cache->base + cache->layout.block_keys + (size_t)layer * cache->layout.block_layer;
+}
+// Where the key of a block lies in a layer's block keys.
+static inline unsigned char *qsa_block_key(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t block) {
+    const qsa_cache_config *config = &cache->config;
+    size_t page = (size_t)qsa_page_table(cache, sequence)[block / cache->page_blocks];
+    size_t row = page * (size_t)cache->page_blocks + (size_t)(block % cache->page_blocks);
+    size_t element = config->block_key_type == QSA_F32 ? 4 : 2;
+    return qsa_cache_blocks(cache, layer) + row * element * (size_t)config->geometry.index_dim;
+}
+
+// Number of a cell's raw index key among all; pending cells live in bank 1 (rollback N).
+size_t qsa_raw_slot(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t cell, int pending);
+static inline float *qsa_raw_key_at(const qsa_cache *cache, size_t slot) {
+    return (float *)(cache->base + cache->layout.raw) + slot * (size_t)cache->config.geometry.index_dim;
+}
+static inline int32_t *qsa_raw_positions_at(const qsa_cache *cache, size_t slot) {
+    return (int32_t *)(cache->base + cache->layout.positions) + slot * 3;
+}
+
+// QSA_OK if the number names a living sequence.
+qsa_status qsa_check_sequence(const char *call, const qsa_cache *cache, int32_t sequence);
+qsa_status qsa_check_layer_index(const char *call, const qsa_cache *cache, int32_t layer);
+
+// Makes cache->counts the pending batch of `rows` rows: reserves pages for it, or checks that it is the one that is pending.
+// Nothing has changed when this fails. qsa_pending_check does the checking alone.
+qsa_status qsa_pending_check(const char *call, const qsa_cache *cache, int32_t rows);
+void qsa_pending_begin(qsa_cache *cache, int32_t rows);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A wave: the few rows that are worked on at once. forward runs all phases over it, the stage calls one each, so both give
+// the same bits. Waves bound the scratch: scores and records exist for 2 x threads rows, whatever the batch's size.
+
+#ifndef QSA_API_WAVE_H
+#define QSA_API_WAVE_H
+
+#include "api/batch.h"
+
+typedef struct qsa_wave_row {
+    int32_t sequence;
+    int32_t n;         // cells the row sees
+    int32_t batch_row; // its row in the batch or row set
+    float *q;          // [heads][head_dim]
+    float *index_q;    // [index_heads][index_dim]
+    float *scores;     // [n / ratio]
+    int32_t *ids;      // selected blocks, ascending
+    int32_t count, cut_index, cut_cells;
+    int32_t given;    // 1: ids were given, the row is neither scored nor selected
+    int32_t *list;    // row numbers of the selected cells in the cache
+    int32_t selected; // their count
+    float *records;   // [chunks][heads][2 + head_dim]
+} qsa_wave_row;
+
+typedef struct qsa_wave {
+    qsa_context *context;
+    const qsa_layer *layer; // queries only
+    const qsa_cache *cache;
+    int32_t layer_index;
+    const qsa_geometry *geometry;
+    qsa_rule rule;
+    qsa_wave_row *rows;
+    int32_t count;
+    const qsa_batch *batch;  // queries, and gates of merge
+    const qsa_rows_out *out; // merge
+    float *lse;              // merge, [batch rows][heads] or null
+} qsa_wave;
+
+// Rows per wave of a context.
+static inline int32_t qsa_wave_rows(const qsa_context *context) {
+    return 2 * context->threads;
+}
+static inline int qsa_below_budget(const qsa_geometry *g, int32_t n) {
+    return n <= qsa_width(g);
+}
+// Blocks to take of a row above the budget: K, one more if the rule cuts one.
+int32_t qsa_take(const qsa_geometry *g, qsa_rule rule, int32_t n, int32_t *cut_cells);
+static inline int32_t qsa_chunks_of(int32_t selected) {
+    return (int32_t)(((int64_t)selected + QSA_CHUNK - 1) / QSA_CHUNK);
+}
+
+// Phases. Each runs over all rows of the wave on the context's threads.
+void qsa_wave_queries(qsa_wave *wave); // q and index_q from the batch's raw rows
+void qsa_wave_score(qsa_wave *wave);   // every row with scores not null
+void qsa_wave_select(qsa_wave *wave);  // ids from scores; rows below the budget get all blocks
+void qsa_wave_list(qsa_wave *wave);    // cells of the selection, through the page table
+void qsa_wave_attend(qsa_wave *wave);
+void qsa_wave_merge(qsa_wave *wave);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this machine's CPU can run, the operating system's part (XCR0, auxiliary vector) included.
+
+#ifndef QSA_DISPATCH_CPU_FEATURES_H
+#define QSA_DISPATCH_CPU_FEATURES_H
+
+#include <stdint.h>
+
+enum {
+    QSA_CPU_FMA = 1u << 0, // with AVX2 and F16C: what rows `fma` and `avx2` are compiled for
+    QSA_CPU_AVX2 = 1u << 1,
+    QSA_CPU_F16C = 1u << 2,
+    QSA_CPU_AVX512F = 1u << 3,
+    QSA_CPU_AVX512BW = 1u << 4,
+    QSA_CPU_AVX512VL = 1u << 5,
+    QSA_CPU_AVX512DQ = 1u << 6,
+    QSA_CPU_NEON = 1u << 7,
+};
+
+// Set of QSA_CPU_* bits. Any thread; asks the machine each time.
+uint32_t qsa_cpu_detect(void);
+// The name of one bit, "" for others.
+const char *qsa_cpu_feature_name(uint32_t bit);
+
+#endif

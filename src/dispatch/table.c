@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kernels.tbl expanded into rows. Every pointer can start at the reference; a row of an instruction set overlays it when
+// the machine has what the row's files are compiled for.
+
+#include "dispatch/table.h"
+#include "dispatch/cpu_features.h"
+
+#include <string.h>
+
+#define QSA_ROW(stage, kernel, where, rank, kernel_class)                                                              \
+    {#stage,         #kernel,                                                                                          \
+     #where,         #kernel "_" #where,                                                                               \
+     rank,           QSA_CLASS_##kernel_class,                                                                         \
+     QSA_K_##kernel, (qsa_kernel_fn)qsa_##kernel##_##where},
+#define QSA_KERNEL QSA_ROW_OF
+static const qsa_kernel_row rows[] = {
+#include "kernels/kernels.tbl"
+};
+#undef QSA_KERNEL
+#undef QSA_ROW
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+// What a `where` needs: exact sets, as the compiler flags of its files say.
+static const struct {
+    const char *where;
+    uint32_t needs;
+    const char *reason;
+} needs[] = {
+    {"ref", 0, ""},
+    {"fma", QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C, "needs avx2, fma and f16c"},
+    {"avx2", QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C, "needs avx2, fma and f16c"},
+    {"avx512",
+     QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C | QSA_CPU_AVX512F | QSA_CPU_AVX512BW | QSA_CPU_AVX512VL |
+         QSA_CPU_AVX512DQ,
+     "needs avx512 f, bw, vl and dq"},
+    {"neon", QSA_CPU_NEON, "needs neon"},
+};
+
+int32_t qsa_table_rows(void) {
+    return ROWS;
+}
+
+const qsa_kernel_row *qsa_table_row(int32_t i) {
+    return &rows[i];
+}
+
+const char *qsa_table_unusable(const qsa_kernel_row *row) {
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (strcmp(needs[i].where, row->where) == 0)
+            return (qsa_cpu_detect() & needs[i].needs) == needs[i].needs ? "" : needs[i].reason;
+    return "unknown instruction set";
+}
+
+const qsa_kernel_row *qsa_table_best(qsa_kernel_number number, qsa_class kernel_class) {
+    const qsa_kernel_row *best = NULL;
+    for (int32_t i = 0; i < ROWS; i++) {
+        const qsa_kernel_row *row = &rows[i];
+        if (row->number != number || (row->kernel_class == QSA_CLASS_FAST && kernel_class == QSA_CLASS_STRICT))
+            continue;
+        if ((!best || row->rank > best->rank) && !*qsa_table_unusable(row))
+            best = row;
+    }
+    return best;
+}
+
+void qsa_table_pick(qsa_kernel_set *set, const qsa_kernel_row *row) {
+    switch (row->number) {
+#define QSA_KERNEL_CASE(stage, kernel)                                                                                 \
+    case QSA_K_##kernel:                                                                                               \
+        set->kernel = (qsa_##kernel##_fn)row->function;                                                                \
+        break;
+        QSA_KERNELS(QSA_KERNEL_CASE)
+#undef QSA_KERNEL_CASE
+    case QSA_K_COUNT:
+        break;
+    }
+}
+
+int32_t qsa_kernel_count(void) {
+    return ROWS;
+}
