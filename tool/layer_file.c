@@ -105,8 +105,8 @@ static bool open_hidden(layer_file *file, int32_t hidden_size, tool_error *error
                          (long long)hidden->shape[1], INT32_MAX);
     }
     if (hidden_size && hidden->shape[2] != hidden_size) {
-        return tool_fail(error, "hidden has rows of %lld, config says hidden_size %d", (long long)hidden->shape[2],
-                         hidden_size);
+        return tool_fail(error, "hidden has rows of %lld, expected hidden_size %d of the config",
+                         (long long)hidden->shape[2], hidden_size);
     }
     file->hidden_states = hidden;
     file->batch = (int32_t)hidden->shape[0];
