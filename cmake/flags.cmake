@@ -29,7 +29,7 @@ target_compile_definitions(qsa_flags INTERFACE _POSIX_C_SOURCE=200809L)
 target_compile_options(qsa_flags INTERFACE
     -ffp-contract=off -fno-math-errno
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-    -Wvla -Wpointer-arith -Wundef -Wcast-qual -Wwrite-strings
+    -Wvla -Wpointer-arith -Wundef -Wwrite-strings
     $<$<BOOL:${QSA_WERROR}>:-Werror>)
 
 if(QSA_SANITIZE)
