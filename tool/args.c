@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,12 +86,13 @@ static const choice backends[] = {{"cpu", QSA_BACKEND_CPU}, {"cuda", QSA_BACKEND
 
 static bool choose(const char *option, const char *text, const choice *choices, int *value, tool_error *error) {
     char list[64] = "";
+    size_t used = 0;
     for (const choice *c = choices; c->name; c++) {
         if (strcmp(c->name, text) == 0) {
             *value = c->value;
             return true;
         }
-        strcat(strcat(list, c == choices ? "" : ", "), c->name);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", c->name);
     }
     return tool_fail(error, "%s %s: expected one of %s", option, text, list);
 }

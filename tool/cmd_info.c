@@ -91,7 +91,7 @@ static bool print_json(const qsa_context *context, int32_t threads, tool_error *
 
 int cmd_info(int argc, char **argv) {
     static const struct option table[] = {{"json", no_argument, NULL, INFO_JSON}, {0}};
-    tool_error error;
+    tool_error error = {""};
     bool json = false;
     args_start();
     for (int code; (code = args_next(argc, argv, "", table, &error)) != -1;) {

@@ -80,7 +80,7 @@ static bool same_file(const char *a, const char *b) {
 
 // Prints and saves. The exit code.
 static int report(const run_args *args, pipeline *run, const comparison *result) {
-    tool_error error;
+    tool_error error = {""};
     run_report all = {.path = args->file, .run = run, .result = result, .tolerance = args->tolerance};
     if (all.tolerance < 0) {
         all.tolerance = compare_tolerance(run->options.kv);
@@ -101,7 +101,7 @@ static int report(const run_args *args, pipeline *run, const comparison *result)
 }
 
 static int run_file(run_args *args, const layer_file *file, const expected *tensors) {
-    tool_error error;
+    tool_error error = {""};
     pipeline run;
     comparison result;
     progress bar;
@@ -126,7 +126,7 @@ static int run_file(run_args *args, const layer_file *file, const expected *tens
 }
 
 int cmd_run(int argc, char **argv) {
-    tool_error error;
+    tool_error error = {""};
     run_args args;
     if (!parse(argc, argv, &args, &error)) {
         return tool_report(NULL, &error);

@@ -93,7 +93,7 @@ int help_print(const char *command, FILE *to) {
 }
 
 int cmd_help(int argc, char **argv) {
-    tool_error error;
+    tool_error error = {""};
     if (argc > 2) {
         tool_fail(&error, "help takes one command, and there is also %s", argv[2]);
         return tool_report(NULL, &error);

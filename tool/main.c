@@ -30,7 +30,7 @@ static bool asks_for_help(int argc, char **argv) {
 }
 
 static int dispatch(int argc, char **argv) {
-    tool_error error;
+    tool_error error = {""};
     const char *name = argv[0];
     if (strcmp(name, "--version") == 0) {
         name = "version";
@@ -51,7 +51,7 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    tool_error error;
+    tool_error error = {""};
     if (argc < 2) {
         tool_fail(&error, "no command given (qsa help lists them)");
         return tool_report(NULL, &error);
