@@ -124,7 +124,7 @@ int cmd_info(int argc, char **argv) {
 
 int cmd_version(int argc, char **argv) {
     if (argc > 1) {
-        tool_error error;
+        tool_error error = {""};
         tool_fail(&error, "version takes no argument, and there is %s", argv[1]);
         return tool_report(NULL, &error);
     }
