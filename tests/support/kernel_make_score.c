@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random calls of the kernels score and topk.
+#include "kernel_case.h"
+#include "kernel_values.h"
+
+#include "num/load.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void case_make_score(kernel_case *c, rng *r) {
+    qsa_score_args *args = &c->args.score;
+    const values_kind kind = values_draw_kind(r), key_kind = values_draw_kind(r);
+    args->heads = values_draw_heads(r);
+    args->dim = values_draw_dim(r);
+    args->format = values_draw_type(r);
+    args->divisor = sqrtf((float)args->dim);
+    args->page_blocks = rng_below(r, 4) ? 1 << rng_below(r, 6) : rng_range(r, 1, 20);
+    const int32_t most = 1 + 60000 / (args->heads * args->dim);
+    args->first = rng_below(r, 2) ? 0 : rng_range(r, 0, 300);
+    args->end = args->first + rng_range(r, 1, most < 150 ? most : 150);
+
+    // Pages lie anywhere among twice as many; keys of other pages and blocks are poison.
+    const int32_t page0 = args->first / args->page_blocks, pages = (args->end - 1) / args->page_blocks + 1 - page0;
+    int32_t order[2 * 460 + 2], low = INT32_MAX, high = 0;
+    rng_shuffle(r, 2 * pages, order);
+    for (int32_t b = args->first; b < args->end; b++) {
+        const int32_t row = order[b / args->page_blocks - page0] * args->page_blocks + b % args->page_blocks;
+        low = row < low ? row : low;
+        high = row > high ? row : high;
+    }
+    const size_t bytes = (size_t)args->dim * qsa_type_size(args->format);
+    const int keys = case_add(c, CASE_IN, (size_t)(high - low + 1) * bytes);
+    for (int32_t b = args->first; b < args->end; b++) {
+        const int32_t row = order[b / args->page_blocks - page0] * args->page_blocks + b % args->page_blocks;
+        values_fill(r, key_kind, args->format, (size_t)args->dim,
+                    case_use(c, keys, (size_t)(row - low) * bytes, bytes));
+    }
+    const size_t table_bytes = (size_t)pages * sizeof(int32_t);
+    const int table = case_add(c, CASE_IN, table_bytes);
+    memcpy(case_use(c, table, 0, table_bytes), order, table_bytes);
+    const size_t q_count = (size_t)args->heads * (size_t)args->dim;
+    const int q = case_add(c, CASE_IN, q_count * sizeof(float));
+    values_fill(r, kind, QSA_F32, q_count, case_use(c, q, 0, q_count * sizeof(float)));
+    const size_t score_bytes = (size_t)(args->end - args->first) * sizeof(float);
+    const int scores = case_add(c, CASE_OUT, score_bytes);
+    case_use(c, scores, 0, score_bytes);
+    case_point(c, &args->index_q, q, 0);
+    case_point(c, &args->block_keys, keys, -(int64_t)((size_t)low * bytes));
+    case_point(c, &args->page_table, table, -(int64_t)((size_t)page0 * sizeof(int32_t)));
+    case_point(c, &args->scores, scores, 0);
+    snprintf(c->what, sizeof c->what, "q %s, keys %s %s, heads %d, dim %d, page_blocks %d, blocks %d..%d",
+             values_name(kind), values_type_name(args->format), values_name(key_kind), args->heads, args->dim,
+             args->page_blocks, args->first, args->end - 1);
+}
+
+void case_make_topk(kernel_case *c, rng *r) {
+    qsa_topk_args *args = &c->args.topk;
+    const values_kind kind = values_draw_kind(r);
+    args->blocks = rng_below(r, 4) ? rng_range(r, 1, 700) : rng_range(r, 1, 9000);
+    switch (rng_below(r, 4)) {
+    case 0:
+        args->take = args->blocks;
+        break;
+    case 1:
+        args->take = 1;
+        break;
+    default:
+        args->take = rng_range(r, 1, args->blocks);
+        break;
+    }
+    const size_t bytes = (size_t)args->blocks * sizeof(float), id_bytes = (size_t)args->take * sizeof(int32_t);
+    const int scores = case_add(c, CASE_IN, bytes), ids = case_add(c, CASE_OUT, id_bytes);
+    const int last = case_add(c, CASE_OUT, sizeof(int32_t));
+    values_fill(r, kind, QSA_F32, (size_t)args->blocks, case_use(c, scores, 0, bytes));
+    case_use(c, ids, 0, id_bytes);
+    case_use(c, last, 0, sizeof(int32_t));
+    case_point(c, &args->scores, scores, 0);
+    case_point(c, &args->ids, ids, 0);
+    case_point(c, &args->last, last, 0);
+    snprintf(c->what, sizeof c->what, "%s, blocks %d, take %d", values_name(kind), args->blocks, args->take);
+}
