@@ -59,10 +59,17 @@ static void cache_halves(void) {
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, -FLT_MAX, &e), 0xfbff);
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_BF16, FLT_MAX, &e), 0x7f7f);
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, 65504, &e), 0x7bff);
+    // Rounding reaches the largest finite number by itself: nothing is saturated.
+    PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, 65510, &e), 0x7bff);
+    PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, -nextafterf(65520, 0), &e), 0xfbff);
+    PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_BF16, 0x1.fefffep127, &e), 0x7f7f);
+    // Halfway to the next one that does not exist: would be infinite.
+    PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, 65520, &e), 0x7bff);
+    PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_BF16, -0x1.ffp127, &e), 0xff7f);
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, INFINITY, &e), 0x7c00);
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_BF16, -INFINITY, &e), 0xff80);
     PLAIN_CHECK_INT(oracle_cache_encode(ORACLE_F16, NAN, &e), 0x7e00);
-    PLAIN_CHECK_INT(e.saturated, 3);
+    PLAIN_CHECK_INT(e.saturated, 5);
     PLAIN_CHECK_INT(e.infinities, 2);
     PLAIN_CHECK_INT(e.nans, 1);
 }

@@ -195,8 +195,9 @@ double oracle_f16_decode(uint16_t h);
 uint16_t oracle_bf16_encode(double x);
 double oracle_bf16_decode(uint16_t b);
 
-// The rule of f16 and bf16 CACHES: finite values beyond the largest finite one become it (counted),
-// infinities and NaN stay (counted). format is ORACLE_F16 or ORACLE_BF16; events may be NULL.
+// The rule of f16 and bf16 CACHES: finite values that would round to infinity (f16: 65520 and above)
+// become the largest finite one (counted), infinities and NaN stay (counted). format is ORACLE_F16 or
+// ORACLE_BF16; events may be NULL.
 uint16_t oracle_cache_encode(oracle_format format, double x, oracle_events *events);
 
 #define ORACLE_I8_GROUP 64 // dims of one scale; the last group of a row may be shorter

@@ -73,7 +73,7 @@ double oracle_bf16_decode(uint16_t b) {
 uint16_t oracle_cache_encode(oracle_format format, double x, oracle_events *events) {
     grid f = format == ORACLE_F16 ? HALF : BFLOAT;
     double largest = ldexp(2 - ldexp(1, -f.fraction), f.high);
-    bool beyond = isfinite(x) && fabs(x) > largest;
+    bool beyond = isfinite(x) && isinf(grid_decode(f, grid_encode(f, x)));
     if (events) {
         events->nans += isnan(x);
         events->infinities += isinf(x) != 0;
