@@ -19,7 +19,7 @@
 #if defined(__x86_64__)
 enum { CASES = 240, WIDE_CASES = 4 };
 #else
-enum { CASES = 40, WIDE_CASES = 1 };
+enum { CASES = 15, WIDE_CASES = 1 };
 #endif
 
 static struct {

@@ -62,16 +62,32 @@ static qsa_rows_out out_of(const rig *r, float *out) {
                           .head_stride = (int64_t)g->head_dim * 4};
 }
 
+// All rows in one call if all attend, else the attending ones one by one.
+static void score(rig *r, int32_t layer, const qsa_batch *batch, rig_result *s) {
+    const size_t index_q = (size_t)(r->config.geometry.index_heads * r->config.geometry.index_dim);
+    bool all = true;
+    for (int32_t i = 0; batch->attend && i < batch->rows; i++)
+        all = all && batch->attend[i];
+    const int32_t each = all ? batch->rows : 1;
+    for (int32_t i = 0; i < batch->rows; i += each) {
+        if (!all && !batch->attend[i])
+            continue;
+        size_t bytes;
+        void *workspace = rig_workspace(r, QSA_STAGE_SCORE, each, &bytes);
+        const qsa_row_set rows = {
+            .size = sizeof rows, .rows = each, .sequences = batch->sequences + i, .cells = s->cells + i};
+        RIG_OK(qsa_score(r->context, r->cache, layer, &rows, s->index_q + (size_t)i * index_q,
+                         s->scores + i * s->score_stride, s->score_stride, workspace, bytes));
+    }
+}
+
 void rig_observe(rig *r, int32_t layer, const qsa_batch *batch, rig_result *s) {
     size_t bytes;
     void *workspace = rig_workspace(r, QSA_STAGE_PREP, batch->rows, &bytes);
     const qsa_prep_out prep = {
         .size = sizeof prep, .q = s->q, .index_q = s->index_q, .k = s->k, .v = s->v, .cells = s->cells};
     RIG_OK(qsa_prep(r->context, r->layer, r->cache, layer, batch, &prep, workspace, bytes));
-    const qsa_row_set rows = {
-        .size = sizeof rows, .rows = batch->rows, .sequences = batch->sequences, .cells = s->cells};
-    workspace = rig_workspace(r, QSA_STAGE_SCORE, batch->rows, &bytes);
-    RIG_OK(qsa_score(r->context, r->cache, layer, &rows, s->index_q, s->scores, s->score_stride, workspace, bytes));
+    score(r, layer, batch, s);
 }
 
 void rig_forward(rig *r, int32_t layer, const qsa_batch *batch, qsa_rule rule, rig_result *s) {
