@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside of the model: what its three files share. check_vectors.c norms, rotates and pools; check_select.c scores and
-// selects; check_model.c owns the memory, attends and gates.
+// Inside of the model: what its files share. check_model.c owns the memory; check_vectors.c norms, rotates and
+// pools; check_select.c scores and selects; check_round.c rounds to cache formats; check_units.c puts tensors together.
 
 #ifndef QSA_TOOL_CHECK_MODEL_IMPL_H
 #define QSA_TOOL_CHECK_MODEL_IMPL_H
@@ -24,15 +24,15 @@ struct check_model {
     float *bias[LAYER_WEIGHTS]; // or NULL
     // Block keys of one sequence under the variant; -1: none yet.
     int32_t keys_of;
-    double *keys;                     // [T / ratio][ID]
-    double *frequency[CHECK_PLACES];  // [max(D, ID) / 2] under the variant
-    double *q, *k, *v, *pooled;       // one unit each
-    double *scores, *logits;          // [T / ratio], [T]
-    check_ranked *order;              // [T / ratio]
-    double *attn;                     // [H][D]
-    uint8_t *tokens;                  // [T]
-    float *gated;                     // [H][D]
-    float *out;                       // [hidden]
+    double *keys;                    // [T / ratio][ID]
+    double *frequency[CHECK_PLACES]; // [max(D, ID) / 2] under the variant
+    double *q, *k, *v, *pooled;      // one unit each
+    double *scores, *logits;         // [T / ratio], [T]
+    check_ranked *order;             // [T / ratio]
+    double *attn;                    // [H][D]
+    uint8_t *tokens;                 // [T]
+    float *gated;                    // [H][D]
+    float *out;                      // [hidden]
 };
 
 // Fills `frequency` for the variant.
@@ -53,7 +53,10 @@ void check_block_keys(check_model *model, int32_t sequence);
 int64_t check_cell_token(const check_model *model, int32_t sequence, int32_t cell);
 int32_t check_cells(const check_model *model, int64_t slot);
 
-// Scores of a slot's row into out: check_model_blocks of them.
+// Rounds `rows` rows of `dim` numbers to a cache format, as docs/numerics.md defines it.
+void check_round_rows(qsa_type format, int32_t rows, int32_t dim, double *x);
+
+// Scores of a slot's row into out, from the index query in model->q: check_model_blocks of them.
 void check_scores(check_model *model, int64_t slot, double *out);
 
 #endif

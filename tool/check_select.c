@@ -56,7 +56,7 @@ static int by_rank(const void *left, const void *right) {
 // Marks `cells` cells from the first, as long as any are *left. A masked token is never attended.
 static void take(const check_model *model, int32_t sequence, int32_t first, int32_t cells, int32_t *left,
                  uint8_t *tokens) {
-    for (int32_t c = first; c < first + cells && *left > 0; c++, (*left)--) {
+    for (int32_t c = first; c<first + cells && * left> 0; c++, (*left)--) {
         const int64_t token = check_cell_token(model, sequence, c);
         tokens[token % model->file->tokens] = model->file->visible[token];
     }

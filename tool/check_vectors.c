@@ -118,13 +118,15 @@ static void block_key(check_model *model, int32_t sequence, int32_t block, doubl
     const check_variant *v = &model->variant;
     const int32_t first = block * g->ratio;
     const int32_t cells = v->pool == CHECK_POOL_FIRST ? 1 : g->ratio;
+    const float *bias = v->no_bias[LAYER_INDEX_QK_PROJ] ? model->bias[LAYER_INDEX_QK_PROJ] : NULL;
+    bias = bias ? bias + (int64_t)g->index_heads * g->index_dim : NULL;
     memset(key, 0, (size_t)g->index_dim * sizeof *key);
     for (int32_t c = first; c < first + cells; c++) {
         const int64_t token = check_cell_token(model, sequence, c);
         const float *raw = model->raw_index_k + token * g->index_dim;
         double *x = model->pooled;
         for (int32_t i = 0; i < g->index_dim; i++) {
-            x[i] = (double)raw[i];
+            x[i] = (double)raw[i] - (bias ? (double)bias[i] : 0);
         }
         if (v->pool == CHECK_POOL_AFTER_NORM || v->pool == CHECK_POOL_AFTER_ROPE) {
             check_norm_vector(model, CHECK_BLOCK_KEY, x);

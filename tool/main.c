@@ -15,6 +15,7 @@ typedef struct command {
 
 static const command commands[] = {
     {"run", cmd_run},
+    {"check", cmd_check},
     {"info", cmd_info},
     {"version", cmd_version},
     {"help", cmd_help},
