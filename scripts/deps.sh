@@ -7,8 +7,8 @@
 set -eu
 
 run="gcc libc6-dev make cmake ninja-build pkg-config
-     libjansson-dev libopenblas-dev libssl-dev libcairo2-dev"
-tests="g++ libcmocka-dev"
+     libjansson-dev libopenblas-dev libssl-dev libcairo2-dev libcmocka-dev"
+tests="g++"
 ci="git clang clang-tidy clang-format libclang-rt-dev cppcheck shellcheck
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 

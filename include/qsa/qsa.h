@@ -13,15 +13,19 @@
 // Rules that hold for every function
 // - It returns a qsa_status. When that is not QSA_OK, nothing that the caller can see has changed, and
 //   qsa_last_error() gives one line that names the argument and the values that disagree.
-// - Structs begin with `size`: the caller sets it to sizeof the struct it was compiled with (qsa_*_init does).
+// - Structs begin with `size`, which the caller sets to sizeof the struct (qsa_context_config_init, qsa_cache_config_init
+//   and qsa_geometry_preset do). It must be this version's size exactly.
 // - Pointers stay the caller's. Handles (qsa_context, qsa_layer, qsa_cache) are made by *_create and ended by
-//   *_destroy, which takes NULL. A context outlives its layers and caches.
+//   *_destroy, which takes NULL. A context outlives the layers and caches made with it, whose memory hook they use; a
+//   call may use any context with any layer and cache.
 // - Nothing prints, exits, aborts, or reads the environment. Only *_create allocates; everything else works in the
 //   memory of its handles and in the workspace that the caller passes.
 // - Threads: a context may be used by one call at a time. A cache has one writer (prep, forward, write, commit,
-//   discard, sequence_*); qsa_cache_read, score, attend and the queries on sequences that no writer touches may run
-//   beside it from another context. Different contexts are independent of each other.
-// - Data passed in may be unaligned, and strides may be any multiple of a byte, negative ones too.
+//   discard, sequence_*); qsa_cache_read, qsa_score, qsa_attend and qsa_sequence_length on sequences that the writer
+//   does not touch, and qsa_cache_get_events, may run beside it, score and attend in another context. topk, merge and
+//   gate touch no cache. Different contexts are independent of each other.
+// - Data passed in may be unaligned, and strides may be any multiple of a byte, negative ones too, in inputs and
+//   outputs. The head stride of an array with one head is not used.
 // - Data of the types f16 and bf16 are IEEE 754 binary16 and the upper half of binary32, little-endian as all
 //   numbers.
 
@@ -54,8 +58,8 @@ extern "C" {
 typedef enum qsa_status {
     QSA_OK = 0,
     QSA_ERR_ARGUMENT = 1,    // an argument is null, out of range, or disagrees with another
-    QSA_ERR_MEMORY = 2,      // the allocator hook returned NULL
-    QSA_ERR_CAPACITY = 3,    // out of pages, sequences, cells or workspace; retry after freeing some
+    QSA_ERR_MEMORY = 2,      // the allocator hook returned NULL, or a thread could not be started
+    QSA_ERR_CAPACITY = 3,    // out of pages, sequences or cells; retry after freeing some
     QSA_ERR_STATE = 4,       // the call does not fit what was called before (e.g. commit with a layer missing)
     QSA_ERR_UNSUPPORTED = 5, // this build or this machine has no such backend, class or kernel
 } qsa_status;
@@ -131,13 +135,14 @@ QSA_API qsa_status qsa_geometry_preset(const char *name, qsa_geometry *geometry)
 // QSA_OK if the geometry can be computed, else QSA_ERR_ARGUMENT and a message that names the field.
 QSA_API qsa_status qsa_geometry_check(const qsa_geometry *geometry);
 
-// Cells that a row with n cells attends under a rule: n while n <= budget + ratio - 1, then budget + n % ratio
-// (official) or budget + ratio - 1 (cut). -1 for a null or invalid geometry, n < 0 or an unknown rule.
+// Which cells a row above the budget attends.
 typedef enum qsa_rule {
     QSA_RULE_OFFICIAL = 0, // min(K, n / ratio) best blocks and the tail, K = budget / ratio
     QSA_RULE_CUT = 1,      // exactly min(n, budget + ratio - 1) cells: the tail, then blocks by score,
                            // the last one cut
 } qsa_rule;
+// Cells that a row with n cells attends under a rule: n while n <= budget + ratio - 1, then budget + n % ratio
+// (official) or budget + ratio - 1 (cut). -1 for a null or invalid geometry, n < 0 or an unknown rule.
 QSA_API int32_t qsa_selected_cells(const qsa_geometry *geometry, qsa_rule rule, int32_t n);
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -255,12 +260,15 @@ typedef struct qsa_cache_config {
     int32_t pages;           // pages in the pool; a page holds its cells for all layers
     int32_t max_sequences;   // sequences alive at once
     int32_t max_cells;       // longest sequence
-    int32_t rollback;        // cells that may be taken back exactly: raw index keys of the last rollback +
-                             // ratio - 1 cells are kept; QSA_ROLLBACK_ALL keeps those of every cell
+    int32_t rollback;        // raw index keys of the last rollback + ratio - 1 cells are kept (the open block needs
+                             // ratio - 1 of them, taking cells back the rest); QSA_ROLLBACK_ALL keeps all
 } qsa_cache_config;
 
 typedef struct qsa_cache qsa_cache;
 
+// Limits: pages * page_cells * kv_heads <= 2^31 - 1; max_cells and rollback <= 2^31 - 1 - QSA_MAX_RATIO. pages is one
+// pool for all sequences: more sequences need more pages.
+//
 // Defaults: the geometry given, 1 layer, i8 with f32 block keys, 64 cells a page (the next multiple of ratio), 1
 // sequence, rollback 64, room for `cells` cells in one sequence. Leaves config->pages 0 if geometry is null or cells <
 // 0.
@@ -271,7 +279,9 @@ QSA_API qsa_status qsa_cache_size(const qsa_cache_config *config, size_t *bytes)
 QSA_API qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config, qsa_cache **cache);
 QSA_API void qsa_cache_destroy(qsa_cache *cache);
 
-// What went into the cache changed: counted over all layers and sequences since creation or the last reset.
+// What went into the cache changed: counted over all layers and sequences since creation or the last reset, block keys
+// included (a NaN in a raw index key counts again in its block's key). A row that is written twice, or discarded,
+// counts each time it is written.
 typedef struct qsa_cache_events {
     size_t size;
     uint64_t nan;       // NaN values met: stored as code 0 (i8) or as 7fc00000's form (others)
@@ -302,33 +312,37 @@ QSA_API qsa_status qsa_sequence_reset(qsa_cache *cache, int32_t sequence);
 QSA_API qsa_status qsa_sequence_length(const qsa_cache *cache, int32_t sequence, int32_t *length);
 
 // Pending rows. forward or prep of a layer writes the rows of a batch behind each sequence's length. All layers get
-// the same batch, each once or again (the last write counts); then commit moves the lengths. Until then the sequences
-// are as before, and discard takes the rows back. commit: QSA_ERR_STATE if a layer has not been written; with nothing
-// pending it does nothing.
+// the same batch, each once or again (the last write counts; the number of rows of every sequence is checked); then
+// commit moves the lengths. Until then the sequences are as before, and discard takes the rows back. To accept a part
+// of a draft, discard and append that part. commit: QSA_ERR_STATE if a layer has not been written; with nothing pending
+// it does nothing.
 QSA_API qsa_status qsa_cache_commit(qsa_cache *cache);
 QSA_API qsa_status qsa_cache_discard(qsa_cache *cache);
 
 // Cells in stored form, for prefix caches, transfer between machines and tests. A null array is skipped. count cells
-// from `first`; groups = ceil(head_dim / 64); element sizes follow the cache's types.
+// from `first`; groups = ceil(head_dim / 64); element sizes follow the cache's types, and so does the alignment that
+// these arrays need.
 typedef struct qsa_cells {
     size_t size;
     void *k; // [count][kv_heads][head_dim] codes (i8) or numbers
     void *v;
     uint16_t *k_scales; // [count][kv_heads][groups] halves; i8 only, null otherwise
     uint16_t *v_scales;
-    void *block_keys;   // [blocks][index_dim] of the blocks whose last cell is among the count cells
-    float *index_keys;  // [count][index_dim] raw; read: only kept cells (else QSA_ERR_STATE); write:
-                        // see below
+    void *block_keys;   // [blocks][index_dim] of the blocks first / ratio .. (first + count) / ratio - 1, those
+                        // whose last cell is among the count cells
+    float *index_keys;  // [count][index_dim] raw; read: QSA_ERR_STATE unless those of all count cells are kept;
+                        // write: see below
     int32_t *positions; // [count][3], as index_keys
 } qsa_cells;
 
 // Copies committed cells first..first+count-1 of a layer out. Changes nothing.
 QSA_API qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t first, int32_t count,
                                   qsa_cells *cells);
-// Writes `count` cells behind the length of one sequence as a pending batch, to be committed as one of forward. k, v,
-// block_keys (and scales for i8) are required. index_keys and positions (both or neither, of all count cells) are
-// required when the new length is no multiple of ratio, since the open block's key is still to be made of them. Codes
-// of -128 and NaN or infinite scales are refused: no kernel ever makes them.
+// Writes `count` cells behind the length of one sequence as a pending batch, to be committed as one of forward. k and v
+// are required, block_keys if a block is completed, scales for i8. index_keys and positions (both or neither, of all
+// count cells) are required when the new length is no multiple of ratio, since the open block's key is still to be made
+// of them; without them no raw index key before the new length can be read any more. Codes of -128 and negative, NaN or
+// infinite scales are refused: no kernel ever makes them.
 QSA_API qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, int32_t count,
                                    const qsa_cells *cells);
 
@@ -349,16 +363,18 @@ typedef struct qsa_batch {
     qsa_rows index_q;          // [T][index_heads][index_dim]
     qsa_rows index_k;          // [T][1][index_dim]
     qsa_rows gate;             // [T][heads][head_dim] raw gates; data NULL: no gate
-    const uint8_t *attend;     // [T], 0: the row is appended but does not attend (its outputs are left
-                               // alone); NULL: all
+    // [T], 0: the row is appended but does not attend, its outputs are left alone; NULL: all attend. For the last layer
+    // of a model, where only some rows are read on.
+    const uint8_t *attend;
 } qsa_batch;
 
-// Which blocks each row attends. ids ascend; tail cells follow from n and are not listed. A row with n <= budget +
-// ratio - 1 cells attends every cell: its ids are written as 0..n/ratio-1 but never read.
+// Which blocks each row attends, by row of the batch or row set; entries of rows that do not attend are left alone. ids
+// ascend; tail cells follow from n and are not listed. A row with n <= budget + ratio - 1 cells attends every cell: its
+// ids are written as 0..n/ratio-1 but never read.
 typedef struct qsa_selection {
     size_t size;
     int32_t *ids;       // [rows][stride]
-    int64_t stride;     // elements, >= qsa_selection_stride
+    int64_t stride;     // elements; >= qsa_selection_stride where ids are written, >= count where they are read
     int32_t *count;     // [rows] ids of the row
     int32_t *cut_index; // [rows] index in ids of the block of which only the first cut_cells cells
                         // count, -1: none.
@@ -370,11 +386,12 @@ QSA_API int32_t qsa_selection_stride(const qsa_geometry *geometry, qsa_rule rule
 typedef struct qsa_forward_options {
     size_t size;
     qsa_rule rule;
-    const qsa_selection *use; // not null: attend these blocks instead of scoring (a draft that reuses a selection).
-                              // Checked: ids ascend and are complete blocks of the row, count <= stride
-    qsa_selection *give;      // not null: the selection of every attending row is written here
-    float *lse;               // not null: [T][heads] log of the softmax's denominator (natural log, with the
-                              // maximum)
+    // Not null: attend these blocks instead of scoring (a draft that reuses a selection). Checked: ids ascend, are
+    // complete blocks of the row, and make at most budget + ratio - 1 cells with the tail. May be `give` itself.
+    const qsa_selection *use;
+    qsa_selection *give; // not null: the selection of every attending row is written here
+    float *lse;          // not null: [T][heads] log of the softmax's denominator (natural log, with the
+                         // maximum)
 } qsa_forward_options;
 
 // Appends the batch to its sequences (pending) and attends: norm, RoPE, cache write, block keys, scores, selection,
@@ -382,8 +399,8 @@ typedef struct qsa_forward_options {
 // sigmoid(gate) with a gate. options may be NULL (official rule, nothing in or out). layer_index is the layer's place
 // in the cache. workspace: qsa_workspace_size(QSA_STAGE_FORWARD) bytes, any alignment. Errors: QSA_ERR_ARGUMENT
 // (shapes, types, geometry of layer and cache differ, workspace too small), QSA_ERR_CAPACITY (pages, max_cells),
-// QSA_ERR_STATE (another batch is pending). The result of a row depends on its own sequence alone; forward = prep,
-// score, topk, attend, merge, bit for bit.
+// QSA_ERR_STATE (another batch is pending). A batch of 0 rows does nothing and counts for no layer. The result of a
+// row depends on its own sequence alone; forward = prep, score, topk, attend, merge, bit for bit.
 QSA_API qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                                const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                                void *workspace, size_t workspace_bytes);
@@ -396,8 +413,9 @@ typedef enum qsa_stage {
     QSA_STAGE_ATTEND = 4,
     QSA_STAGE_MERGE = 5,
 } qsa_stage;
-// Bytes of workspace that a call of this stage takes for up to `rows` rows. Grows with rows by some 40 bytes each, and
-// with threads x max_cells: at most 2 x threads rows are in flight at once (docs/api.md).
+// Bytes of workspace that a call of this stage takes for up to `rows` rows: for forward 12 bytes a row, and one set of
+// scores, records and lists for each of the at most 2 x threads rows that are in flight at once (0.85 MB plus 4 bytes per
+// block of max_cells each at the preset; the formula stands in docs/api.md).
 QSA_API qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache, qsa_stage stage, int32_t rows,
                                       size_t *bytes);
 
@@ -412,7 +430,8 @@ typedef struct qsa_row_set {
     const int32_t *cells;     // [rows], 0..length + pending
 } qsa_row_set;
 
-// What prep computes per row, before anything is quantized. A null array is skipped; all are float32, contiguous.
+// What prep computes per row, before anything is quantized. A null array is skipped; all are float32, contiguous. q and
+// index_q of rows that do not attend are left alone.
 typedef struct qsa_prep_out {
     size_t size;
     float *q;       // [T][heads][head_dim] normed and rotated
@@ -438,13 +457,14 @@ QSA_API qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32
 QSA_API qsa_status qsa_topk(qsa_context *context, const qsa_geometry *geometry, qsa_rule rule, int32_t rows,
                             const int32_t *cells, const float *scores, int64_t stride, qsa_selection *selection);
 
-// Records of the attention: [rows][chunks][heads][2 + head_dim] floats, a maximum m, a sum l and an unnormalized
-// output for every 64 selected cells (docs/numerics.md). chunks of a row = ceil(selected cells / 64). Records (chunks)
-// per row that attend writes at most: for every selection of a geometry, also cut ones. -1 if invalid.
+// Records of the attention: [rows][chunks][heads][2 + head_dim] floats. A record covers 64 selected cells, in ascending
+// order of cells: the maximum m of the logits, the sum l of exp(s - m), and the output sum exp(s - m) v
+// (docs/numerics.md). A row has ceil(selected cells / 64) of them; qsa_max_chunks gives the most for any selection, -1 if invalid.
 QSA_API int32_t qsa_max_chunks(const qsa_geometry *geometry);
 
-// Stage 4: q: [rows][heads][head_dim] from prep. selection NULL is allowed when every row is below the budget. records
-// has room for max_chunks records per row, at a distance of row_stride floats; chunks[i] is set to what was written.
+// Stage 4: q: [rows][heads][head_dim] from prep. selection NULL is allowed when every row is below the budget. Row i's
+// records start at records + i * row_stride floats; row_stride is at least qsa_max_chunks * heads * (2 + head_dim), less
+// only for rows below the budget. chunks[i] is set to the number of records written.
 QSA_API qsa_status qsa_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
                               const qsa_row_set *rows, const float *q, const qsa_selection *selection, float *records,
                               int64_t row_stride, int32_t *chunks, void *workspace, size_t workspace_bytes);

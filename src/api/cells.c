@@ -59,12 +59,14 @@ static void copy_raw(const qsa_cache *cache, int32_t layer, int32_t sequence, in
         if (write && cache->config.rollback != QSA_ROLLBACK_ALL && count - i > cache->keep)
             continue; // too old to be kept
         size_t slot = qsa_raw_slot(cache, layer, sequence, first + i, write);
-        float *key = qsa_raw_key_at(cache, slot), *outside_key = cells->index_keys + (size_t)i * dim;
-        int32_t *positions = qsa_raw_positions_at(cache, slot), *outside = cells->positions + 3 * (size_t)i;
-        if (cells->index_keys)
-            memcpy(write ? key : outside_key, write ? outside_key : key, dim * sizeof(float));
-        if (cells->positions)
-            memcpy(write ? positions : outside, write ? outside : positions, 3 * sizeof(int32_t));
+        if (cells->index_keys) {
+            float *inside = qsa_raw_key_at(cache, slot), *outside = cells->index_keys + (size_t)i * dim;
+            memcpy(write ? inside : outside, write ? outside : inside, dim * sizeof(float));
+        }
+        if (cells->positions) {
+            int32_t *inside = qsa_raw_positions_at(cache, slot), *outside = cells->positions + 3 * (size_t)i;
+            memcpy(write ? inside : outside, write ? outside : inside, 3 * sizeof(int32_t));
+        }
     }
 }
 

@@ -64,7 +64,8 @@ static qsa_status check_row_set(const char *call, const qsa_context *context, co
     for (int32_t i = 0; i < rows->rows; i++) {
         QSA_TRY(qsa_check_sequence(call, cache, rows->sequences[i]));
         const qsa_sequence *s = &cache->sequences[rows->sequences[i]];
-        const int32_t written = s->length + (cache->written[layer_index] ? s->pending : 0);
+        // pending first: a writer of other sequences may be changing written[] right now.
+        const int32_t written = s->length + (s->pending && cache->written[layer_index] ? s->pending : 0);
         QSA_REQUIRE_ARG(rows->cells[i] >= 0 && rows->cells[i] <= written,
                         "%s: rows->cells[%d] is %d, sequence %d has %d cells in layer %d", call, (int)i,
                         (int)rows->cells[i], (int)rows->sequences[i], (int)written, (int)layer_index);

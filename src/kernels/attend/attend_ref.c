@@ -6,6 +6,8 @@
 #include "kernels/kernels.h"
 #include "num/load.h"
 
+#include <assert.h>
+
 // Maximum of the logits, then their exponentials in place of them. The lanes of l are padded with +0.
 static void softmax_chunk(float *s, int32_t count, float *m, float *l) {
     float maximum = -qsa_infinity(), lane[QSA_LANES] = {0};
@@ -55,6 +57,8 @@ static void attend_chunk(const qsa_attend_args *args, const int32_t *cells, int3
 }
 
 void qsa_attend_ref(const qsa_attend_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && args->count > 0);
+    assert(args->heads >= 1 && args->heads <= QSA_MAX_HEADS_PER_KV);
     float *records = args->records;
     for (int32_t first = 0; first < args->count; first += QSA_CHUNK) {
         int32_t count = args->count - first < QSA_CHUNK ? args->count - first : QSA_CHUNK;

@@ -7,6 +7,8 @@
 #include "num/load.h"
 #include "num/num64.h"
 
+#include <assert.h>
+
 static float maximum_of_records(const float *records, int64_t chunk_stride, int32_t chunks, int *any) {
     float maximum = -qsa_infinity();
     int nan = 0;
@@ -50,6 +52,7 @@ static void merge_head(const qsa_merge_args *args, int32_t h, float *o) {
 }
 
 void qsa_merge_ref(const qsa_merge_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && args->chunks >= 0);
     float o[QSA_MAX_HEAD_DIM];
     const unsigned char *gates = args->gate;
     unsigned char *outs = args->out;

@@ -6,7 +6,10 @@
 #include "kernels/prep/norm_rope.h"
 #include "num/load.h"
 
+#include <assert.h>
+
 void qsa_norm_rope_ref(const qsa_norm_rope_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     float x[QSA_MAX_HEAD_DIM];
     const unsigned char *source = args->x;
     for (int32_t v = 0; v < args->vectors; v++) {

@@ -6,7 +6,11 @@
 #include "kernels/prep/encode.h"
 #include "kernels/prep/norm_rope.h"
 
+#include <assert.h>
+
 void qsa_pool_ref(const qsa_pool_args *args) {
+    assert(args->ratio >= 1 && args->ratio <= QSA_MAX_RATIO);
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     float mean[QSA_MAX_HEAD_DIM], key[QSA_MAX_HEAD_DIM];
     qsa_load_row(mean, args->keys[0].data, args->keys[0].type, args->dim);
     for (int32_t c = 1; c < args->ratio; c++) {

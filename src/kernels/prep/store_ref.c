@@ -5,7 +5,10 @@
 #include "kernels/kernels.h"
 #include "kernels/prep/encode.h"
 
+#include <assert.h>
+
 void qsa_store_ref(const qsa_store_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM);
     float x[QSA_MAX_HEAD_DIM];
     const unsigned char *source = args->x;
     unsigned char *codes = args->codes;

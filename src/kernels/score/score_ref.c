@@ -6,7 +6,10 @@
 #include "kernels/kernels.h"
 #include "num/load.h"
 
+#include <assert.h>
+
 void qsa_score_ref(const qsa_score_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && args->first <= args->end);
     float key[QSA_MAX_HEAD_DIM];
     const unsigned char *keys = args->block_keys;
     const size_t key_bytes = (size_t)args->dim * qsa_type_size(args->format);

@@ -6,6 +6,8 @@
 #include "kernels/kernels.h"
 #include "num/num.h"
 
+#include <assert.h>
+
 // Ascending keys order scores ascending: NaN first (0), then -inf ... -0 = +0 ... +inf.
 static inline uint32_t qsa_score_key(float score) {
     if (score != score)
@@ -15,6 +17,7 @@ static inline uint32_t qsa_score_key(float score) {
 }
 
 void qsa_topk_ref(const qsa_topk_args *args) {
+    assert(args->take >= 1 && args->take <= args->blocks);
     uint32_t prefix = 0;
     int32_t wanted = args->take; // blocks still to be taken among those whose key starts with prefix
     for (int shift = 24; shift >= 0; shift -= 8) {
