@@ -14,6 +14,10 @@ qsa_status qsa_fail(qsa_status status, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    // One line, even when it quotes a name that the caller gave.
+    for (char *c = message; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
     return status;
 }
 
