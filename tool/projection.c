@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// OpenBLAS takes a buffer of 128 MiB at its first product, keeps it, and tries again for ever when it gets none.
+#define BLAS_BUFFER ((size_t)192 << 20)
+#define BLAS_WARM   256
+
 typedef struct block {
     int64_t number; // -1: empty
     bool has_q;
@@ -54,18 +58,33 @@ static bool make_block(const projection *p, block *b, tool_error *error) {
     return b->hidden && b->q && b->k && b->v && b->index;
 }
 
+// Has OpenBLAS take its buffer while it is known to be there.
+static bool start_blas(tool_error *error) {
+    openblas_set_num_threads(1);
+    void *probe = tool_array(BLAS_BUFFER, 1, false, error);
+    const bool there = probe != NULL;
+    free(probe);
+    float *x = there ? tool_array((size_t)3 * BLAS_WARM * BLAS_WARM, sizeof *x, true, error) : NULL;
+    if (!x) {
+        return false;
+    }
+    const int n = BLAS_WARM;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n, n, 1.0F, x, n, x + n * n, n, 0.0F, x + 2 * n * n, n);
+    free(x);
+    return true;
+}
+
 projection *projection_create(const layer_file *file, int32_t blocks, tool_error *error) {
     projection *p = tool_array(1, sizeof *p, true, error);
     if (!p) {
         return NULL;
     }
     const double start = tool_now_ms();
-    openblas_set_num_threads(1);
     p->file = file;
     const int64_t in_file = ((int64_t)file->batch * file->tokens + PROJECTION_BLOCK - 1) / PROJECTION_BLOCK;
     p->n_blocks = blocks < in_file ? blocks : (int32_t)in_file;
     p->blocks = tool_array((size_t)p->n_blocks, sizeof *p->blocks, true, error);
-    bool made = p->blocks != NULL;
+    bool made = start_blas(error) && p->blocks;
     for (int w = 0; made && w < LAYER_WEIGHTS; w++) {
         p->n[w] = (int32_t)file->weight[w]->shape[0];
         p->k[w] = (int32_t)file->weight[w]->shape[1];

@@ -110,4 +110,19 @@ if [ -w /dev/full ]; then
         complain "a full stdout is no error"
     fi
 fi
+
+# Too little memory is a line, at whatever point it is found out (OpenBLAS would wait for ever for its buffer). The
+# sanitizers need more address space than that even to start.
+export OPENBLAS_NUM_THREADS=1
+for kilobytes in 120000 200000 300000 360000; do
+    # shellcheck disable=SC3045 # dash has ulimit -v
+    if (ulimit -v $kilobytes && "$QSA" version) >/dev/null 2>&1; then
+        code=0
+        (ulimit -v $kilobytes && exec timeout 60 "$QSA" run "$SRC/tests/golden/real_edge.safetensors" --threads 1) \
+            >"$work/out" 2>"$work/err" || code=$?
+        if [ "$code" != 2 ] || [ -s "$work/out" ] || [ "$(wc -l <"$work/err")" != 1 ]; then
+            complain "run in $kilobytes KB of memory"
+        fi
+    fi
+done
 exit $failed
