@@ -28,7 +28,7 @@ static qsa_status check_row_numbers(const char *call, const qsa_cache *cache, co
 }
 
 qsa_status qsa_batch_check(const char *call, const qsa_context *context, const qsa_layer *layer, const qsa_cache *cache,
-                           int32_t layer_index, const qsa_batch *batch) {
+                           int32_t layer_index, const qsa_batch *batch, qsa_stage stage, qsa_scratch scratch) {
     QSA_REQUIRE_ARG(context, "%s: context is null", call);
     QSA_REQUIRE_ARG(layer, "%s: layer is null", call);
     QSA_REQUIRE_ARG(cache, "%s: cache is null", call);
@@ -51,6 +51,7 @@ qsa_status qsa_batch_check(const char *call, const qsa_context *context, const q
     QSA_TRY(qsa_check_rows(call, "batch.index_k", batch->index_k.data, batch->index_k.type));
     if (batch->gate.data)
         QSA_TRY(qsa_check_rows(call, "batch.gate", batch->gate.data, batch->gate.type));
+    QSA_TRY(qsa_check_workspace(call, context, cache, stage, batch->rows, scratch));
     return check_row_numbers(call, cache, batch);
 }
 

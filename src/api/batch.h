@@ -15,9 +15,16 @@ typedef struct qsa_plan {
     int32_t attending_count;
 } qsa_plan;
 
-// Checks every field of a batch against the cache and layer; nothing changes.
+// Memory that a call was given.
+typedef struct qsa_scratch {
+    const void *workspace;
+    size_t bytes;
+} qsa_scratch;
+
+// Checks every field of a batch against the cache and layer; nothing changes. The workspace of the stage is checked before
+// any array is read: a number of rows that the arrays cannot have is caught by it.
 qsa_status qsa_batch_check(const char *call, const qsa_context *context, const qsa_layer *layer, const qsa_cache *cache,
-                           int32_t layer_index, const qsa_batch *batch);
+                           int32_t layer_index, const qsa_batch *batch, qsa_stage stage, qsa_scratch scratch);
 // Bytes of the plan's arrays.
 static inline size_t qsa_plan_bytes(int32_t rows) {
     return 3 * (size_t)rows * sizeof(int32_t);
@@ -49,6 +56,6 @@ static inline unsigned char *qsa_align(void *workspace) {
     return (unsigned char *)workspace + ((64 - at % 64) % 64);
 }
 qsa_status qsa_check_workspace(const char *call, const qsa_context *context, const qsa_cache *cache, qsa_stage stage,
-                               int32_t rows, const void *workspace, size_t bytes);
+                               int32_t rows, qsa_scratch scratch);
 
 #endif

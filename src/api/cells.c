@@ -122,7 +122,6 @@ static qsa_status check_i8(const qsa_cache *cache, int32_t count, const qsa_cell
 }
 
 static qsa_status check_write(const qsa_cache *cache, int32_t sequence, int32_t count, const qsa_cells *cells) {
-    QSA_REQUIRE_ARG(count >= 1, "qsa_cache_write: count is %d, must be at least 1", (int)count);
     QSA_REQUIRE_ARG(cells->k, "qsa_cache_write: cells->k is null");
     QSA_REQUIRE_ARG(cells->v, "qsa_cache_write: cells->v is null");
     QSA_TRY(check_scales_wanted("qsa_cache_write", cache, cells));
@@ -147,10 +146,12 @@ qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, in
     QSA_REQUIRE_STRUCT("qsa_cache_write", cells, "cells");
     QSA_TRY(qsa_check_layer_index("qsa_cache_write", cache, layer));
     QSA_TRY(qsa_check_sequence("qsa_cache_write", cache, sequence));
-    QSA_TRY(check_write(cache, sequence, count, cells));
+    QSA_REQUIRE_ARG(count >= 1, "qsa_cache_write: count is %d, must be at least 1", (int)count);
+    // Room first: a count that the arrays cannot have is refused before any of them is read.
     memset(cache->counts, 0, (size_t)cache->config.max_sequences * sizeof(int32_t));
     cache->counts[sequence] = count;
     QSA_TRY(qsa_pending_check("qsa_cache_write", cache, count));
+    QSA_TRY(check_write(cache, sequence, count, cells));
     qsa_pending_begin(cache, count);
     qsa_sequence *s = &cache->sequences[sequence];
     copy_kv(cache, layer, sequence, s->length, count, cells, 1);

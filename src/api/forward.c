@@ -98,14 +98,13 @@ static void run_waves(qsa_wave *wave, const qsa_plan *plan, const qsa_wave_layou
 qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                        const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                        void *workspace, size_t workspace_bytes) {
-    QSA_TRY(qsa_batch_check("qsa_forward", context, layer, cache, layer_index, batch));
+    const qsa_scratch scratch = {workspace, workspace_bytes};
+    QSA_TRY(qsa_batch_check("qsa_forward", context, layer, cache, layer_index, batch, QSA_STAGE_FORWARD, scratch));
     QSA_TRY(check_options(&layer->geometry, options));
     if (batch->rows == 0)
         return QSA_OK;
     QSA_REQUIRE_ARG(out, "qsa_forward: out is null");
     QSA_TRY(qsa_check_rows("qsa_forward", "out", out->data, out->type));
-    QSA_TRY(
-        qsa_check_workspace("qsa_forward", context, cache, QSA_STAGE_FORWARD, batch->rows, workspace, workspace_bytes));
     unsigned char *memory = qsa_align(workspace);
     qsa_plan plan;
     qsa_batch_plan(cache, batch, memory, &plan);

@@ -14,11 +14,11 @@ static qsa_status check_prep_out(const qsa_prep_out *out) {
 
 qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                     const qsa_batch *batch, const qsa_prep_out *out, void *workspace, size_t workspace_bytes) {
-    QSA_TRY(qsa_batch_check("qsa_prep", context, layer, cache, layer_index, batch));
+    const qsa_scratch scratch = {workspace, workspace_bytes};
+    QSA_TRY(qsa_batch_check("qsa_prep", context, layer, cache, layer_index, batch, QSA_STAGE_PREP, scratch));
     QSA_TRY(check_prep_out(out));
     if (batch->rows == 0)
         return QSA_OK;
-    QSA_TRY(qsa_check_workspace("qsa_prep", context, cache, QSA_STAGE_PREP, batch->rows, workspace, workspace_bytes));
     unsigned char *memory = qsa_align(workspace);
     qsa_plan plan;
     qsa_batch_plan(cache, batch, memory, &plan);
@@ -49,7 +49,7 @@ qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cac
 }
 
 static qsa_status check_row_set(const char *call, const qsa_context *context, const qsa_cache *cache,
-                                int32_t layer_index, const qsa_row_set *rows) {
+                                int32_t layer_index, const qsa_row_set *rows, qsa_stage stage, qsa_scratch scratch) {
     QSA_REQUIRE_ARG(context, "%s: context is null", call);
     QSA_REQUIRE_ARG(cache, "%s: cache is null", call);
     QSA_TRY(qsa_check_layer_index(call, cache, layer_index));
@@ -61,6 +61,7 @@ static qsa_status check_row_set(const char *call, const qsa_context *context, co
         return QSA_OK;
     QSA_REQUIRE_ARG(rows->sequences, "%s: rows->sequences is null", call);
     QSA_REQUIRE_ARG(rows->cells, "%s: rows->cells is null", call);
+    QSA_TRY(qsa_check_workspace(call, context, cache, stage, rows->rows, scratch));
     for (int32_t i = 0; i < rows->rows; i++) {
         QSA_TRY(qsa_check_sequence(call, cache, rows->sequences[i]));
         const qsa_sequence *s = &cache->sequences[rows->sequences[i]];
@@ -75,7 +76,8 @@ static qsa_status check_row_set(const char *call, const qsa_context *context, co
 
 qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
                      const float *index_q, float *scores, int64_t stride, void *workspace, size_t workspace_bytes) {
-    QSA_TRY(check_row_set("qsa_score", context, cache, layer_index, rows));
+    const qsa_scratch scratch = {workspace, workspace_bytes};
+    QSA_TRY(check_row_set("qsa_score", context, cache, layer_index, rows, QSA_STAGE_SCORE, scratch));
     if (rows->rows == 0)
         return QSA_OK;
     const qsa_geometry *g = &cache->config.geometry;
@@ -85,7 +87,6 @@ qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer
         QSA_REQUIRE_ARG(stride >= rows->cells[i] / g->ratio || rows->rows == 1,
                         "qsa_score: stride is %lld, row %d has %d blocks", (long long)stride, (int)i,
                         (int)(rows->cells[i] / g->ratio));
-    QSA_TRY(qsa_check_workspace("qsa_score", context, cache, QSA_STAGE_SCORE, rows->rows, workspace, workspace_bytes));
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, rows->rows, &l);
     qsa_wave wave = {.context = context, .cache = cache, .layer_index = layer_index, .geometry = g};
@@ -133,13 +134,12 @@ static qsa_status check_attend(const qsa_geometry *g, const qsa_row_set *rows, c
 qsa_status qsa_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
                       const float *q, const qsa_selection *selection, float *records, int64_t row_stride,
                       int32_t *chunks, void *workspace, size_t workspace_bytes) {
-    QSA_TRY(check_row_set("qsa_attend", context, cache, layer_index, rows));
+    const qsa_scratch scratch = {workspace, workspace_bytes};
+    QSA_TRY(check_row_set("qsa_attend", context, cache, layer_index, rows, QSA_STAGE_ATTEND, scratch));
     if (rows->rows == 0)
         return QSA_OK;
     const qsa_geometry *g = &cache->config.geometry;
     QSA_TRY(check_attend(g, rows, q, selection, records, row_stride, chunks));
-    QSA_TRY(
-        qsa_check_workspace("qsa_attend", context, cache, QSA_STAGE_ATTEND, rows->rows, workspace, workspace_bytes));
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, rows->rows, &l);
     unsigned char *memory = qsa_align(workspace);

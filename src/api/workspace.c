@@ -57,9 +57,10 @@ qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache
 }
 
 qsa_status qsa_check_workspace(const char *call, const qsa_context *context, const qsa_cache *cache, qsa_stage stage,
-                               int32_t rows, const void *workspace, size_t bytes) {
+                               int32_t rows, qsa_scratch scratch) {
     const size_t needed = stage_bytes(context, cache, stage, rows);
-    QSA_REQUIRE_ARG(bytes >= needed, "%s: workspace_bytes is %zu, %d rows need %zu", call, bytes, (int)rows, needed);
-    QSA_REQUIRE_ARG(workspace || !needed, "%s: workspace is null", call);
+    QSA_REQUIRE_ARG(scratch.bytes >= needed, "%s: workspace_bytes is %zu, %d rows need %zu", call, scratch.bytes,
+                    (int)rows, needed);
+    QSA_REQUIRE_ARG(scratch.workspace || !needed, "%s: workspace is null", call);
     return QSA_OK;
 }
