@@ -116,7 +116,7 @@ fi
 export OPENBLAS_NUM_THREADS=1
 for kilobytes in 120000 200000 300000 360000; do
     # shellcheck disable=SC3045 # dash has ulimit -v
-    if (ulimit -v $kilobytes && "$QSA" version) >/dev/null 2>&1; then
+    if (ulimit -v $kilobytes && "$QSA" version >"$work/out"; exit $?) 2>/dev/null; then
         code=0
         (ulimit -v $kilobytes && exec timeout 60 "$QSA" run "$SRC/tests/golden/real_edge.safetensors" --threads 1) \
             >"$work/out" 2>"$work/err" || code=$?
