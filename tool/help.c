@@ -51,7 +51,11 @@ static const char check_page[] =
     "Compares tensors that another engine dumped (q index_q k v scores selected attn out; `rows`) with what this\n"
     "library computes from FILE, stage by stage, and says which stage first goes wrong and the likely reason.\n"
     "\n"
-    "  --against FILE               the layer and its input, as for `qsa run`\n";
+    "  --against FILE               the layer and its input, as for `qsa run`\n"
+    "  --kv f32|f16|bf16|i8         cache format that the other engine used (f32)\n"
+    "  --block-keys f32|f16|bf16    format of its block keys (f32)\n"
+    "  --tol X                      relative error up to which a tensor is right (each tensor's own)\n"
+    "  --json                       prints one JSON object and nothing else\n";
 
 static const char inspect_page[] =
     "usage: qsa inspect FILE.safetensors [--rows A:B] -o PICTURE\n"
