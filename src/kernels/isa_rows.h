@@ -10,9 +10,20 @@
 #define QSA_ROW_ref(...) QSA_ROW(__VA_ARGS__)
 
 #if defined(__x86_64__)
-#define QSA_ROW_fma(...) QSA_ROW(__VA_ARGS__)
+#define QSA_ROW_fma(...)    QSA_ROW(__VA_ARGS__)
+#define QSA_ROW_avx2(...)   QSA_ROW(__VA_ARGS__)
+#define QSA_ROW_avx512(...) QSA_ROW(__VA_ARGS__)
+#define QSA_ROW_neon(...)
+#elif defined(__aarch64__)
+#define QSA_ROW_fma(...)
+#define QSA_ROW_avx2(...)
+#define QSA_ROW_avx512(...)
+#define QSA_ROW_neon(...) QSA_ROW(__VA_ARGS__)
 #else
 #define QSA_ROW_fma(...)
+#define QSA_ROW_avx2(...)
+#define QSA_ROW_avx512(...)
+#define QSA_ROW_neon(...)
 #endif
 
 #endif

@@ -4,17 +4,9 @@
 // are; then one ascending pass takes those above and the lowest blocks of equal key. Any number of ties is exact.
 
 #include "kernels/kernels.h"
-#include "num/num.h"
+#include "kernels/topk/key.h"
 
 #include <assert.h>
-
-// Ascending keys order scores ascending: NaN first (0), then -inf ... -0 = +0 ... +inf.
-static inline uint32_t qsa_score_key(float score) {
-    if (score != score)
-        return 0;
-    uint32_t u = qsa_bits_of_f32(score + 0.0f);
-    return u & 0x80000000u ? ~u : u | 0x80000000u;
-}
 
 void qsa_topk_ref(const qsa_topk_args *args) {
     assert(args->take >= 1 && args->take <= args->blocks);

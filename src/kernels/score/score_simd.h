@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Block scores in v16 lanes. Eight blocks at a time: every key is read once for all index heads, eight dots of one head are
+// folded together, and ReLU, sum and division work on eight blocks. Keys stream through a page at a time; the loop is bound
+// by reading them.
+
+#ifndef QSA_KERNELS_SCORE_SCORE_SIMD_H
+#define QSA_KERNELS_SCORE_SCORE_SIMD_H
+
+#include "kernels/kernels.h"
+#include "kernels/simd/simd.h"
+
+enum { BLOCKS = 8, MOST_HEADS = 4, FAR = 4096 /* bytes of keys prefetched ahead */ };
+
+// part[h][b] += nothing: sets the 8 lanes of iq_h . key_b for `heads` (constant, <= 4) heads and one block.
+QSA_INLINE void score_dots(float (*part)[BLOCKS][8], const qsa_score_args *args, const float *q, const int heads,
+                           const unsigned char *key, qsa_type format, int b) {
+    const int32_t dim = args->dim, whole = dim / 16 * 16;
+    v16 sum[MOST_HEADS];
+    for (int h = 0; h < heads; h++)
+        sum[h] = v16_zero();
+    for (int32_t d = 0; d < whole; d += 16) {
+        const v16 k = v16_hold(v16_decode(key, format, d, v16_zero()));
+        for (int h = 0; h < heads; h++)
+            sum[h] = v16_fma(v16_load(q + (int64_t)h * dim + d), k, sum[h]);
+    }
+    if (whole < dim) {
+        const v16 k = v16_decode_n(key, format, whole, dim, 0.0f);
+        for (int h = 0; h < heads; h++)
+            sum[h] = v16_fma(v16_load_n(q + (int64_t)h * dim + whole, dim - whole), k, sum[h]);
+    }
+    for (int h = 0; h < heads; h++)
+        v16_store_half(part[h][b], v16_halve(sum[h]));
+}
+
+// sum[b] += relu(iq_h . key_b) for `heads` heads in order.
+QSA_INLINE void score_heads(float sum[BLOCKS], const qsa_score_args *args, int32_t first, const int heads,
+                            const unsigned char *const keys[BLOCKS], qsa_type format) {
+    _Alignas(64) float part[MOST_HEADS][BLOCKS][8];
+    for (int b = 0; b < BLOCKS; b++)
+        score_dots(part, args, args->index_q + (int64_t)first * args->dim, heads, keys[b], format, b);
+    for (int h = 0; h < heads; h++) {
+        float dot[BLOCKS];
+        v16_fold8((const float(*)[8])part[h], dot);
+        for (int b = 0; b < BLOCKS; b++)
+            sum[b] = sum[b] + qsa_relu(dot[b]);
+    }
+}
+
+QSA_INLINE void score_format(const qsa_score_args *args, qsa_type format) {
+    const unsigned char *all = args->block_keys;
+    const size_t bytes = (size_t)args->dim * qsa_type_size(format);
+    for (int32_t b = args->first; b < args->end; b += BLOCKS) {
+        const unsigned char *keys[BLOCKS];
+        const int32_t count = args->end - b < BLOCKS ? args->end - b : BLOCKS;
+        for (int32_t i = 0; i < BLOCKS; i++) { // the last block stands in for those behind it
+            const int32_t block = b + (i < count ? i : count - 1);
+            const size_t page = (size_t)args->page_table[block / args->page_blocks];
+            keys[i] = all + (page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks)) * bytes;
+        }
+        if (b + 2 * BLOCKS <= args->end) { // the next eight keys, wherever their page is
+            for (int32_t i = 0; i < BLOCKS; i++) {
+                const int32_t block = b + BLOCKS + i;
+                const size_t page = (size_t)args->page_table[block / args->page_blocks];
+                const unsigned char *key =
+                    all + (page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks)) * bytes;
+                for (size_t at = 0; at < bytes; at += 64)
+                    QSA_PREFETCH(key + at);
+            }
+        }
+        float sum[BLOCKS] = {0};
+        int32_t h = 0;
+        for (; h + MOST_HEADS <= args->heads; h += MOST_HEADS)
+            score_heads(sum, args, h, MOST_HEADS, keys, format);
+        for (; h < args->heads; h++)
+            score_heads(sum, args, h, 1, keys, format);
+        for (int32_t i = 0; i < count; i++)
+            args->scores[b - args->first + i] = qsa_canonical(sum[i] / args->divisor);
+    }
+}
+
+QSA_INLINE void score_simd(const qsa_score_args *args) {
+    if (args->format == QSA_F32)
+        score_format(args, QSA_F32);
+    else if (args->format == QSA_F16)
+        score_format(args, QSA_F16);
+    else
+        score_format(args, QSA_BF16);
+}
+
+#endif
