@@ -41,6 +41,11 @@ static void random_rope(rng *r, oracle_geometry *g) {
     g->theta = PICK(r, 1, 10000, 500000, 10000000);
 }
 
+// Cases with many dims get short sequences, so that all take about the same time.
+static bool large(const oracle_geometry *g) {
+    return g->heads * g->head_dim > 3000;
+}
+
 // Wide cases have the model's budget and few dims.
 static oracle_geometry random_geometry(rng *r, bool wide) {
     oracle_geometry g = {.eps = 1e-6, .kv_heads = wide ? 1 : PICK(r, 1, 1, 1, 2, 2, 3, 4, 5, 8)};
@@ -53,7 +58,7 @@ static oracle_geometry random_geometry(rng *r, bool wide) {
     g.index_heads = wide ? 1 : PICK(r, 1, 2, 3, 4, 4);
     g.index_dim = wide ? 16 : PICK(r, 2, 8, 15, 16, 30, 64, 100, 128, 131);
     g.ratio = wide ? PICK(r, 2, 3, 4, 8) : rng_range(r, 1, 8);
-    g.budget = g.ratio * rng_range(r, 1, PICK(r, 2, 8, 130 / g.ratio));
+    g.budget = g.ratio * rng_range(r, 1, PICK(r, 2, 8, (large(&g) ? 40 : 130) / g.ratio));
     if (wide)
         g.budget = 2048 / g.ratio * g.ratio;
     random_rope(r, &g);
@@ -68,7 +73,8 @@ static int32_t random_length(rng *r, const rig_config *c, bool wide) {
     int32_t length = rng_below(r, 3) ? edge + rng_range(r, -1, 1) : rng_range(r, 1, 2 * g->budget + 20);
     if (wide)
         length = g->budget + rng_range(r, -2, 3 * g->ratio);
-    return length < 1 ? 1 : length > 300 && !wide ? 300 : length;
+    const int most = large(g) ? 90 : 300;
+    return length < 1 ? 1 : length > most && !wide ? most : length;
 }
 
 static random_case random_case_make(uint64_t seed, bool wide) {
