@@ -6,14 +6,18 @@
 
 static void all_ways(void) {
     const qsa_geometry g = fx_geometry_wide();
-    const int32_t lengths[] = {150, 67, 5};
+    const int32_t lengths[] = {120, 66, 5};
     fx_world *world = fx_world_make(8, &g, 1, 3, lengths, 3);
     fx_options o = fx_options_default();
     invariance_all(world, &o);
     o.kv_type = QSA_BF16;
     o.block_key_type = QSA_F16;
     o.rule = QSA_RULE_CUT;
-    invariance_all(world, &o);
+    fx_results *base = fx_run(world, &o);
+    invariance_cuts(base, world, &o);
+    invariance_pages(base, world, &o);
+    invariance_stages(base, world, &o);
+    fx_results_free(base);
     fx_world_free(world);
 }
 

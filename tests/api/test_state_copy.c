@@ -71,8 +71,8 @@ static void copy_sequence(const fx_session *from, fx_session *to, int32_t i, int
 }
 
 // The original at some length is copied, whole or cut to n cells, and both go on with the same tokens.
-static void copy_and_go_on(const fx_world *world, const fx_options *o, int32_t length, int32_t n, rng *r) {
-    fx_results *base = fx_run(world, o);
+static void copy_and_go_on(const fx_results *base, const fx_options *o, int32_t length, int32_t n, rng *r) {
+    const fx_world *world = base->world;
     fx_session from = fx_open(world, o);
     const int32_t count[FX_MAX_SEQUENCES] = {length};
     fx_step(&from, count, NULL);
@@ -95,7 +95,6 @@ static void copy_and_go_on(const fx_world *world, const fx_options *o, int32_t l
     }
     fx_close(&to);
     fx_results_free(results);
-    fx_results_free(base);
 }
 
 static void copies(void) {
@@ -104,18 +103,21 @@ static void copies(void) {
     fx_world *world = fx_world_make(61, &g, 2, 1, lengths, 3);
     rng r = rng_make(7);
     for (size_t rollback = 0; rollback < 3; rollback++)
-        for (int kv = QSA_F32; kv <= QSA_I8; kv++)
-            for (int32_t length = 84; length < 92; length++) {
-                fx_options o = fx_options_default();
-                o.rollback = rollbacks[rollback];
-                o.kv_type = (qsa_type)kv;
-                o.block_key_type = (qsa_type)(1 + (kv + length) % 3);
-                copy_and_go_on(world, &o, length, length, &r);
+        for (int kv = QSA_F32; kv <= QSA_I8; kv++) {
+            fx_options o = fx_options_default();
+            o.rollback = rollbacks[rollback];
+            o.kv_type = (qsa_type)kv;
+            o.block_key_type = (qsa_type)(1 + (kv + (int)rollback) % 3);
+            fx_results *base = fx_run(world, &o);
+            for (int32_t length = 84; length < 88; length++) { // every length mod ratio
+                copy_and_go_on(base, &o, length, length, &r);
                 // Cut: to any number of cells that are kept raw, else to a multiple of the ratio.
-                const int32_t taken_back = rng_range(&r, 1, rollbacks[rollback] ? 64 : 0);
-                copy_and_go_on(world, &o, length, rollbacks[rollback] ? length - taken_back : length, &r);
-                copy_and_go_on(world, &o, length, 4 * rng_range(&r, 0, length / 4), &r);
+                if (rollbacks[rollback])
+                    copy_and_go_on(base, &o, length, length - rng_range(&r, 1, 64), &r);
+                copy_and_go_on(base, &o, length, 4 * rng_range(&r, 0, length / 4), &r);
             }
+            fx_results_free(base);
+        }
     fx_world_free(world);
 }
 

@@ -55,7 +55,7 @@ qsa_geometry fx_geometry_random(rng *r) {
     qsa_geometry g = {.size = sizeof g, .eps = 1e-6f, .theta = 1e6};
     g.kv_heads = rng_range(r, 1, 3);
     g.heads = g.kv_heads * rng_range(r, 1, 4);
-    g.head_dim = rng_range(r, 2, 150);
+    g.head_dim = rng_range(r, 2, 100);
     g.index_heads = rng_range(r, 1, 4);
     g.index_dim = rng_range(r, 2, 40);
     const int32_t most = g.head_dim < g.index_dim ? g.head_dim : g.index_dim;
@@ -64,7 +64,7 @@ qsa_geometry fx_geometry_random(rng *r) {
     g.sections[2] = rng_range(r, 0, g.rotary_dim / 2 - g.sections[1]);
     g.sections[0] = g.rotary_dim / 2 - g.sections[1] - g.sections[2];
     g.ratio = rng_range(r, 1, 8);
-    g.budget = g.ratio * rng_range(r, 1, 24);
+    g.budget = g.ratio * rng_range(r, 1, 12);
     return g;
 }
 
