@@ -24,9 +24,10 @@ static sample choose(const check_search *s, result_tensor which) {
     sample chosen = {.n = 1};
     chosen.unit[0] = s->result->stage[which].worst.unit;
     const int64_t compared = s->result->stage[which].units;
+    const bool with_open = s->result->stage[which].open == 0;
     int64_t seen = 0;
     for (int64_t unit = 0; unit < units && chosen.n < most; unit++) {
-        if (isnan(s->errors[unit])) {
+        if (isnan(s->errors[unit]) || (s->errors[unit] < 0 && !with_open)) {
             continue;
         }
         const bool turn = seen * (most - 1) / compared != (seen + 1) * (most - 1) / compared;

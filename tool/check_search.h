@@ -16,8 +16,9 @@ typedef struct check_search {
     tool_error *error;
     check_model *model; // made at the first difference
     check_variant base;
-    double *errors; // [units] of the tensor at hand, NaN: not compared
-    double *ours;   // one unit
+    double *errors;   // [units] of the tensor at hand; NaN: not compared, negative: its selection is open
+    check_worst open; // the worst unit whose selection is open
+    double *ours;     // one unit
     uint8_t *tokens;
     int32_t *ids;
     bool patched; // a row's attention was computed again on the dump's selection

@@ -104,6 +104,21 @@ static int32_t kv_head(const check_model *m, int32_t h) {
     return m->variant.attend == CHECK_ATTEND_MODULO ? h % g->kv_heads : h / (g->heads / g->kv_heads);
 }
 
+// In eight sums, which the compiler keeps in vectors: most of a search's time goes by here.
+static double dot(int32_t n, const double *a, const double *b) {
+    double sum[8] = {0};
+    int32_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (int32_t j = 0; j < 8; j++) {
+            sum[j] += a[i + j] * b[i + j];
+        }
+    }
+    for (; i < n; i++) {
+        sum[0] += a[i] * b[i];
+    }
+    return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+}
+
 // Softmax weights of all heads over the attended tokens, ascending, into m->logits: [H][T].
 static void weigh(check_model *m, int64_t slot, const uint8_t *tokens) {
     const layer_file *file = m->file;
@@ -123,11 +138,7 @@ static void weigh(check_model *m, int64_t slot, const uint8_t *tokens) {
         for (int32_t h = 0; h < g->heads; h++) {
             const double *q = m->q + (int64_t)h * g->head_dim;
             const double *k = m->k + (int64_t)kv_head(m, h) * g->head_dim;
-            double dot = 0;
-            for (int32_t i = 0; i < g->head_dim; i++) {
-                dot += q[i] * k[i];
-            }
-            m->logits[(int64_t)h * file->tokens + count] = dot / root;
+            m->logits[(int64_t)h * file->tokens + count] = dot(g->head_dim, q, k) / root;
         }
         count++;
     }
