@@ -25,7 +25,9 @@ QSA_INLINE void score_dots(float (*part)[BLOCKS][8], const qsa_score_args *args,
             sum[h] = v16_fma(v16_load(q + (int64_t)h * dim + d), k, sum[h]);
     }
     if (whole < dim) {
-        const v16 k = v16_decode_n(key, format, whole, dim, 0.0f);
+        float tail[16];
+        v16_decode_tail(tail, key, NULL, format, whole, dim);
+        const v16 k = v16_load(tail);
         for (int h = 0; h < heads; h++)
             sum[h] = v16_fma(v16_load_n(q + (int64_t)h * dim + whole, dim - whole), k, sum[h]);
     }
@@ -41,7 +43,7 @@ QSA_INLINE void score_heads(float sum[BLOCKS], const qsa_score_args *args, int32
         score_dots(part, args, args->index_q + (int64_t)first * args->dim, heads, keys[b], format, b);
     for (int h = 0; h < heads; h++) {
         float dot[BLOCKS];
-        v16_fold8((const float(*)[8])part[h], dot);
+        v16_fold8((const float(*)[8])part[h], 1.0f, dot);
         for (int b = 0; b < BLOCKS; b++)
             sum[b] = sum[b] + qsa_relu(dot[b]);
     }

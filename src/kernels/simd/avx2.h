@@ -15,6 +15,26 @@ typedef struct v16 {
     __m256 a, b;
 } v16;
 
+// One native register of a v16; a v16 is QSA_REGS of them.
+enum { QSA_REGS = 2, QSA_REG_LANES = 8 };
+typedef __m256 vreg;
+QSA_INLINE vreg vreg_zero(void) {
+    return _mm256_setzero_ps();
+}
+QSA_INLINE vreg vreg_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+QSA_INLINE vreg vreg_fma(vreg x, vreg y, vreg z) {
+    return _mm256_fmadd_ps(x, y, z);
+}
+QSA_INLINE v16 v16_of_regs(const vreg r[QSA_REGS]) {
+    return (v16){r[0], r[1]};
+}
+// Keeps a loaded value in a register, where the compiler would load it once per use.
+QSA_INLINE vreg vreg_hold(vreg x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
 QSA_INLINE v16 v16_zero(void) {
     return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()};
 }
@@ -129,12 +149,12 @@ QSA_INLINE float v16_fold_max(v16 v) {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-// Eight lane sums at once: out[i] = v16_fold of the vector whose two halves were added into half[i].
 typedef __m256 v16_half;
 QSA_INLINE v16_half v16_halve(v16 v) {
     return _mm256_add_ps(v.a, v.b);
 }
-QSA_INLINE void v16_fold8(const float (*part)[8], float out[8]) {
+// out[i] = (the sum of part[i]) * scale + 0, for eight vectors that are folded to 8 lanes already.
+QSA_INLINE void v16_fold8(const float (*part)[8], float scale, float out[8]) {
     __m256 four[4], two[2];
     for (int i = 0; i < 4; i++) { // [v(i) | v(i + 4)], each folded to 4 lanes
         const __m256 x = _mm256_load_ps(part[i]), y = _mm256_load_ps(part[i + 4]);
@@ -144,8 +164,8 @@ QSA_INLINE void v16_fold8(const float (*part)[8], float out[8]) {
         const __m256 x = four[2 * i], y = four[2 * i + 1];
         two[i] = _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xee));
     }
-    _mm256_storeu_ps(out,
-                     _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xdd)));
+    const __m256 sum = _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xdd));
+    _mm256_storeu_ps(out, _mm256_add_ps(_mm256_mul_ps(sum, _mm256_set1_ps(scale)), _mm256_setzero_ps()));
 }
 QSA_INLINE void v16_store_half(float *p, v16_half v) {
     _mm256_store_ps(p, v);

@@ -13,6 +13,26 @@ enum { QSA_DOT_HEADS = 6, QSA_DOT_CELLS = 4 };
 
 typedef __m512 v16;
 
+// One native register of a v16; a v16 is QSA_REGS of them.
+enum { QSA_REGS = 1, QSA_REG_LANES = 16 };
+typedef __m512 vreg;
+QSA_INLINE vreg vreg_zero(void) {
+    return _mm512_setzero_ps();
+}
+QSA_INLINE vreg vreg_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+QSA_INLINE vreg vreg_fma(vreg x, vreg y, vreg z) {
+    return _mm512_fmadd_ps(x, y, z);
+}
+QSA_INLINE v16 v16_of_regs(const vreg r[QSA_REGS]) {
+    return r[0];
+}
+// Keeps a loaded value in a register, where the compiler would load it once per use.
+QSA_INLINE vreg vreg_hold(vreg x) {
+    __asm__("" : "+v"(x));
+    return x;
+}
 QSA_INLINE v16 v16_zero(void) {
     return _mm512_setzero_ps();
 }
@@ -108,8 +128,8 @@ QSA_INLINE float v16_fold(v16 v) {
 QSA_INLINE float v16_fold_max(v16 v) {
     return _mm512_reduce_max_ps(v);
 }
-// Eight lane sums at once, of vectors folded to 8 lanes already.
-QSA_INLINE void v16_fold8(const float (*part)[8], float out[8]) {
+// out[i] = (the sum of part[i]) * scale + 0, for eight vectors that are folded to 8 lanes already.
+QSA_INLINE void v16_fold8(const float (*part)[8], float scale, float out[8]) {
     __m256 four[4], two[2];
     for (int i = 0; i < 4; i++) { // [v(i) | v(i + 4)], each folded to 4 lanes
         const __m256 x = _mm256_load_ps(part[i]), y = _mm256_load_ps(part[i + 4]);
@@ -119,8 +139,8 @@ QSA_INLINE void v16_fold8(const float (*part)[8], float out[8]) {
         const __m256 x = four[2 * i], y = four[2 * i + 1];
         two[i] = _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xee));
     }
-    _mm256_storeu_ps(out,
-                     _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xdd)));
+    const __m256 sum = _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xdd));
+    _mm256_storeu_ps(out, _mm256_add_ps(_mm256_mul_ps(sum, _mm256_set1_ps(scale)), _mm256_setzero_ps()));
 }
 QSA_INLINE v16 v16_of_f16(const unsigned char *p) {
     return v16_canonical(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)));

@@ -15,6 +15,24 @@ typedef struct v16 {
     float32x4_t r[4];
 } v16;
 
+// One native register of a v16; a v16 is QSA_REGS of them.
+enum { QSA_REGS = 4, QSA_REG_LANES = 4 };
+typedef float32x4_t vreg;
+QSA_INLINE vreg vreg_zero(void) {
+    return vdupq_n_f32(0.0f);
+}
+QSA_INLINE vreg vreg_load(const float *p) {
+    return vld1q_f32(p);
+}
+QSA_INLINE vreg vreg_fma(vreg x, vreg y, vreg z) {
+    return vfmaq_f32(z, x, y);
+}
+QSA_INLINE v16 v16_of_regs(const vreg r[QSA_REGS]) {
+    return (v16){{r[0], r[1], r[2], r[3]}};
+}
+QSA_INLINE vreg vreg_hold(vreg x) {
+    return x; // no memory operands here: a loaded value is in a register
+}
 #define QSA_EACH4(expression) ((v16){{expression(0), expression(1), expression(2), expression(3)}})
 
 QSA_INLINE v16 v16_set(float x) {
@@ -142,10 +160,10 @@ QSA_INLINE float v16_fold(v16 v) {
 QSA_INLINE float v16_fold_max(v16 v) {
     return vmaxnmvq_f32(vmaxnmq_f32(vmaxnmq_f32(v.r[0], v.r[1]), vmaxnmq_f32(v.r[2], v.r[3])));
 }
-// Eight lane sums at once, of vectors folded to 8 lanes already.
-QSA_INLINE void v16_fold8(const float (*part)[8], float out[8]) {
+// out[i] = (the sum of part[i]) * scale + 0, for eight vectors that are folded to 8 lanes already.
+QSA_INLINE void v16_fold8(const float (*part)[8], float scale, float out[8]) {
     for (int i = 0; i < 8; i++)
-        out[i] = qsa_fold4(vaddq_f32(vld1q_f32(part[i]), vld1q_f32(part[i] + 4)));
+        out[i] = qsa_fold4(vaddq_f32(vld1q_f32(part[i]), vld1q_f32(part[i] + 4))) * scale + 0.0f;
 }
 QSA_INLINE float32x4_t qsa_of_f16_4(const unsigned char *p) {
     uint16_t h[4];

@@ -49,14 +49,30 @@ QSA_INLINE void v16_store_n(float *p, v16 v, int32_t n) {
         p[i] = x[i];
 }
 
-// Dims d..d+15 of a stored row that has `dim` of them, zeros behind. scale: the group's (i8 only).
-QSA_INLINE v16 v16_decode_n(const unsigned char *row, qsa_type format, int32_t d, int32_t dim, float scale) {
-    if (d + 16 <= dim)
-        return v16_decode(row, format, d, v16_set(scale));
-    float x[16] = {0};
-    for (int32_t i = 0; d + i < dim; i++)
-        x[i] = format == QSA_I8 ? (float)((const int8_t *)row)[d + i] * scale : qsa_load(row, format, d + i);
-    return v16_load(x);
+// The dims of a stored row behind the last whole 16, zeros behind them. Out of line: rows rarely have any.
+static __attribute__((noinline)) void v16_decode_tail(float out[16], const unsigned char *row, const uint16_t *scales,
+                                                      qsa_type format, int32_t d, int32_t dim) {
+    const float scale = format == QSA_I8 ? qsa_f32_of_f16(scales[d / QSA_GROUP]) : 0.0f;
+    for (int32_t i = 0; i < 16; i++)
+        out[i] = d + i >= dim       ? 0.0f
+                 : format == QSA_I8 ? (float)((const int8_t *)row)[d + i] * scale
+                                    : qsa_load(row, format, d + i);
+}
+
+// A whole stored row, zeros behind it up to a multiple of 16.
+QSA_INLINE void v16_decode_row(float *out, const unsigned char *row, const uint16_t *scales, qsa_type format,
+                               int32_t dim) {
+    int32_t d = 0;
+    for (; d + QSA_GROUP <= dim; d += QSA_GROUP) {
+        const v16 scale = v16_set(format == QSA_I8 ? qsa_half_to_float(scales[d / QSA_GROUP]) : 0.0f);
+        for (int32_t i = 0; i < QSA_GROUP; i += 16)
+            v16_store(out + d + i, v16_decode(row, format, d + i, scale));
+    }
+    for (; d + 16 <= dim; d += 16)
+        v16_store(out + d, v16_decode(row, format, d,
+                                      v16_set(format == QSA_I8 ? qsa_half_to_float(scales[d / QSA_GROUP]) : 0.0f)));
+    if (d < dim)
+        v16_decode_tail(out + d, row, scales, format, d, dim);
 }
 
 // qsa_exp, lane by lane: below the cut +0, NaN canonical.
