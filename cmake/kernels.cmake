@@ -10,6 +10,7 @@ set(QSA_KERNEL_WHERES
     "avx512|x86_64|-march=x86-64-v4"
     "avx2|x86_64|-march=x86-64-v3"
     "amx|x86_64|-march=x86-64-v4 -mamx-tile -mamx-int8 -mamx-bf16"
+    "neon_dot|aarch64|-march=armv8.2-a+dotprod"
     "neon|aarch64|"
     "fma|x86_64|-mavx2 -mfma -mf16c"
     "ref|any|")
@@ -21,10 +22,10 @@ elseif(QSA_ARCH STREQUAL "arm64")
     set(QSA_ARCH aarch64)
 endif()
 
-# Sets `out` to the kernel sources of this architecture, and their flags on each of them.
-function(qsa_kernel_sources out)
-    file(GLOB sources CONFIGURE_DEPENDS src/kernels/*.c)
-    file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*/*.c)
+# Sets `out` to the kernel sources of this architecture among the files of a glob, and their flags on each of them.
+function(qsa_kernel_sources out glob)
+    set(sources "")
+    file(GLOB kernels CONFIGURE_DEPENDS "${glob}")
     foreach(file IN LISTS kernels)
         cmake_path(GET file STEM stem)
         set(found FALSE)

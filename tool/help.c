@@ -2,6 +2,7 @@
 //
 // `qsa help`: a page per command. docs/qsa.1 says the same at more length.
 
+#include "bench/bench.h"
 #include "commands.h"
 #include "common.h"
 
@@ -18,6 +19,7 @@ static const char overview[] =
     "  run FILE      runs an attention layer from a safetensors file and compares it with what the file expects\n"
     "  check DUMP --against FILE\n"
     "                says which stage of another engine's dump first goes wrong, and the likely reason\n"
+    "  bench CASE    times a part of the step beside the machine's limits\n"
     "  inspect FILE -o PICTURE\n"
     "                draws which cells each row attends\n"
     "  info          CPU features, backends, kernels and which are picked\n"
@@ -78,7 +80,7 @@ static const char version_page[] = "usage: qsa version\n\nPrints the version of 
 static const char help_page[] = "usage: qsa help [COMMAND]\n\nPrints the commands, or the options of one.\n";
 
 static const page pages[] = {
-    {"run", run_page},   {"check", check_page},     {"inspect", inspect_page},
+    {"run", run_page},   {"check", check_page},     {"bench", bench_help}, {"inspect", inspect_page},
     {"info", info_page}, {"version", version_page}, {"help", help_page},
 };
 

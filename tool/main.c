@@ -16,6 +16,8 @@ typedef struct command {
 static const command commands[] = {
     {"run", cmd_run},
     {"check", cmd_check},
+    {"inspect", cmd_inspect},
+    {"bench", cmd_bench},
     {"info", cmd_info},
     {"version", cmd_version},
     {"help", cmd_help},

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The help page.
+
+#include "bench/bench.h"
+
+const char bench_help[] =
+    "usage: qsa bench CASE [OPTION...]\n"
+    "       qsa bench --plot FILE.svg [OPTION...]\n"
+    "\n"
+    "Times a part of one layer at the real geometry on random input, beside what the machine can do: its float32\n"
+    "multiply-adds, integer dot products and reads are measured between the samples. CASE is one of\n"
+    "\n"
+    "  prompt       attention of a chunk of rows, through qsa_forward with given selections\n"
+    "  decode       attention and merge\n"
+    "  score        scores of all blocks\n"
+    "  topk         selection from scores; also gives the time of score\n"
+    "  score-topk   both\n"
+    "  prep         norm, RoPE, and the append to the cache\n"
+    "  merge        records to outputs, gate included\n"
+    "  step         prep to gate\n"
+    "  all          the standard table\n"
+    "\n"
+    "  --tokens N                   rows of each sequence (1, prompt 512)\n"
+    "  --pos P                      cells before the first row: row i sees P + i + 1 (30000)\n"
+    "  --kv f32|f16|bf16|i8         format of keys and values in the cache (i8)\n"
+    "  --block-keys f32|f16|bf16    format of block keys (f32)\n"
+    "  --class strict|fast          class of the kernels (strict)\n"
+    "  --kernel STAGE=NAME          forces kernels of a stage: a where (ref, fma, ...) or a full name; repeatable\n"
+    "  --threads N                  threads that work, in the roofs too (1)\n"
+    "  --seqs N                     sequences (1)\n"
+    "  --selection random|walk|recent\n"
+    "                               blocks that the rows of prompt, decode and merge attend (random)\n"
+    "  --logits SD|wide             standard deviation of the logits (1); wide: many are cut to 0\n"
+    "  --screen                     screened scoring\n"
+    "  --cold, --hot                flushes the caches before each call, or not (hot)\n"
+    "  --against P                  step: also the step at P, same run\n"
+    "  --samples N                  samples of a run (15)\n"
+    "  --json                       prints JSON and nothing else\n"
+    "  --plot FILE.svg              draws time per token against context, 2K to 1M cells (or to --pos), per stage\n"
+    "\n"
+    "A run is fit when the nearer roof moved by no more than 5 % between samples; after three that were not the\n"
+    "steadiest is reported as unfit.\n";

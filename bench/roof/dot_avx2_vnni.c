@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of bytes, four added into 32 bits by one instruction: 12 x 32 a round.
+
+#include "bench/roof/roof_kernels.h"
+
+#include <immintrin.h>
+
+double bench_dot_avx2_vnni(int64_t rounds) {
+    volatile char seed = 3;
+    const __m256i a = _mm256_set1_epi8(seed), b = _mm256_set1_epi8((char)(seed + 1));
+    __m256i sum[BENCH_ROUND];
+    for (int i = 0; i < BENCH_ROUND; i++)
+        sum[i] = _mm256_set1_epi8((char)i);
+    for (int64_t r = 0; r < rounds; r++)
+        for (int i = 0; i < BENCH_ROUND; i++)
+            sum[i] = _mm256_dpbusd_avx_epi32(sum[i], a, b);
+    double total = 0;
+    for (int i = 0; i < BENCH_ROUND; i++) {
+        int lane[sizeof sum[0] / sizeof(int)];
+        _mm256_storeu_si256((__m256i *)lane, sum[i]);
+        total += lane[0] + (double)lane[sizeof lane / sizeof lane[0] - 1];
+    }
+    return total;
+}
