@@ -97,7 +97,8 @@ static int add_vectors(kernel_case *c, rng *r, values_kind kind, case_role role,
 
 // A record whose l is 0 holds nothing: its other numbers are poison.
 static void fill_record(kernel_case *c, rng *r, values_kind kind, int buffer, size_t at, int32_t dim) {
-    const float m = (float)(rng_normal(r) * (rng_below(r, 4) ? 4 : 60)), l = (float)(1 + 63 * rng_uniform(r));
+    const double spread = rng_below(r, 4) ? 4 : 60;
+    const float m = (float)(rng_normal(r) * spread), l = (float)(1 + 63 * rng_uniform(r));
     const bool empty = rng_below(r, 8) == 0;
     const float stored = empty ? (rng_below(r, 2) ? 0.0f : -0.0f) : l;
     memcpy(case_use(c, buffer, at + sizeof(float), sizeof l), &stored, sizeof l);

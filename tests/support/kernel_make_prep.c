@@ -50,7 +50,7 @@ void case_make_angles(kernel_case *c, rng *r) {
         axes[i] = (unsigned char)rng_below(r, 3);
     int32_t *position = (int32_t *)(void *)case_use(c, positions, 0, 3 * sizeof(int32_t));
     for (int i = 0; i < 3; i++)
-        position[i] = (int32_t)(rng_u64(r) >> rng_range(r, 33, 63));
+        position[i] = values_draw_position(r, 30);
     const int cosine = case_add(c, CASE_OUT, half * sizeof(float)), sine = case_add(c, CASE_OUT, half * sizeof(float));
     case_use(c, cosine, 0, half * sizeof(float));
     case_use(c, sine, 0, half * sizeof(float));

@@ -25,8 +25,8 @@ static float draw_special(rng *r, bool finite) {
 }
 
 static float draw_wide(rng *r) {
-    const uint32_t exponent = (uint32_t)rng_range(r, 127 - 40, 127 + 40);
-    return qsa_f32_of_bits((rng_below(r, 2) << 31) | (exponent << 23) | rng_below(r, 1u << 23));
+    const uint32_t exponent = (uint32_t)rng_range(r, 127 - 40, 127 + 40), sign = rng_below(r, 2);
+    return qsa_f32_of_bits(sign << 31 | exponent << 23 | rng_below(r, 1u << 23));
 }
 
 values_kind values_draw_kind(rng *r) {
@@ -84,6 +84,11 @@ void values_fill_scales(rng *r, int any, size_t n, void *out) {
     }
 }
 
+int32_t values_draw_position(rng *r, int most) {
+    const int shift = 33 + rng_range(r, 0, most);
+    return (int32_t)(rng_u64(r) >> shift);
+}
+
 qsa_type values_draw_type(rng *r) {
     return (qsa_type)rng_range(r, QSA_F32, QSA_BF16);
 }
@@ -94,11 +99,12 @@ const char *values_type_name(qsa_type type) {
 }
 
 int32_t values_draw_dim(rng *r) {
+    const int32_t beside = rng_range(r, -1, 1);
     switch (rng_below(r, 8)) {
     case 0:
         return rng_range(r, 1, 20);
     case 1:
-        return 16 * rng_range(r, 1, 16) + rng_range(r, -1, 1);
+        return beside + 16 * rng_range(r, 1, 16);
     case 2:
         return 64 * rng_range(r, 1, 4);
     case 3:

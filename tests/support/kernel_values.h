@@ -32,6 +32,9 @@ void values_fill(rng *r, values_kind kind, qsa_type type, size_t n, void *out);
 // n positive half scales of ordinary size; `any`: zero, subnormal, infinite and NaN ones too.
 void values_fill_scales(rng *r, int any, size_t n, void *out);
 
+// A position: 31 bits, shifted right by 0 to `most` bits.
+int32_t values_draw_position(rng *r, int most);
+
 // f32, f16 or bf16; and a name for every type.
 qsa_type values_draw_type(rng *r);
 const char *values_type_name(qsa_type type);
