@@ -162,6 +162,47 @@ static void pieces(void) {
     fx_world_free(world);
 }
 
+// Which raw index keys can be read: those of the last rollback + ratio - 1 cells, none of cells that were written without
+// them, and all again after a reset.
+static void kept_raw_keys(void) {
+    const qsa_geometry g = fx_geometry_small();
+    const int32_t lengths[] = {39};
+    fx_world *world = fx_world_make(64, &g, 1, 1, lengths, 1);
+    for (size_t rollback = 0; rollback < 4; rollback++) {
+        fx_options o = fx_options_default();
+        o.rollback = rollback < 3 ? rollbacks[rollback] : 5;
+        fx_session s = fx_open(world, &o);
+        fx_run_on(&s, NULL);
+        cell_arrays a = arrays_make(&s, 39, 1), plain_cells = arrays_make(&s, 16, 0);
+        const int32_t sequence = s.sequence[0], keep = o.rollback == QSA_ROLLBACK_ALL ? 39 : o.rollback + 3;
+        const int32_t kept = keep < 39 ? 39 - keep : 0;
+        for (int32_t first = 0; first < 39; first++)
+            PLAIN_CHECK_INT(qsa_cache_read(s.cache, 0, sequence, first, 39 - first, &a.cells),
+                            first < kept ? QSA_ERR_STATE : QSA_OK);
+        FX_OK(qsa_cache_read(s.cache, 0, sequence, 0, 16, &plain_cells.cells));
+        FX_OK(qsa_sequence_reset(s.cache, sequence));
+        s.done[0] = 0;
+        const int32_t three[FX_MAX_SEQUENCES] = {3};
+        fx_step(&s, three, NULL);
+        PLAIN_CHECK_INT(qsa_cache_read(s.cache, 0, sequence, 0, 3, &a.cells), QSA_OK);
+        PLAIN_CHECK_BYTES(a.cells.index_keys, fx_values(world, 0, FX_INDEX_K, 0), 3 * 16 * 4);
+        FX_OK(qsa_sequence_reset(s.cache, sequence));
+        FX_OK(qsa_cache_write(s.cache, 0, sequence, 16, &plain_cells.cells));
+        FX_OK(qsa_cache_commit(s.cache));
+        for (int32_t first = 0; first < 16; first++)
+            PLAIN_CHECK_INT(qsa_cache_read(s.cache, 0, sequence, first, 16 - first, &a.cells), QSA_ERR_STATE);
+        s.done[0] = 16;
+        fx_step(&s, three, NULL);
+        PLAIN_CHECK_INT(qsa_cache_read(s.cache, 0, sequence, 15, 4, &a.cells), QSA_ERR_STATE);
+        PLAIN_CHECK_INT(qsa_cache_read(s.cache, 0, sequence, 16, 3, &a.cells), QSA_OK);
+        PLAIN_CHECK_BYTES(a.cells.index_keys, fx_values(world, 0, FX_INDEX_K, 16), 3 * 16 * 4);
+        arrays_free(&a);
+        arrays_free(&plain_cells);
+        fx_close(&s);
+    }
+    fx_world_free(world);
+}
+
 // One bad code or scale at any place: refused with its index, nothing changed.
 static void bad_codes(void) {
     const qsa_geometry g = fx_geometry_wide(); // two scales per vector
@@ -209,6 +250,7 @@ static void bad_codes(void) {
 int main(void) {
     PLAIN_RUN(copies);
     PLAIN_RUN(pieces);
+    PLAIN_RUN(kept_raw_keys);
     PLAIN_RUN(bad_codes);
     return plain_finish();
 }
