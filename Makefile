@@ -28,8 +28,8 @@ ci-rest:
 	@scripts/test.sh tsan aarch64
 	@scripts/fuzz.sh
 
-bench: all ## time of each stage on the real geometry, one thread
-	build/qsa run tests/golden/real_long.safetensors --threads 1
+bench: all ## the standard table: each part of the step beside what the machine can do, one thread
+	build/qsa bench all
 
 lint: ## SPDX lines, layout, clang-tidy, cppcheck, shellcheck
 	@scripts/deps.sh ci

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-// As `docs/performance.md` lists them.
+// The standard table.
 static const struct {
     bench_id id;
     int32_t tokens, pos, against;

@@ -74,29 +74,30 @@ static void pick_loops(roof_meter *m) {
     const uint32_t avx512 = avx2 | QSA_CPU_AVX512F | QSA_CPU_AVX512BW | QSA_CPU_AVX512VL | QSA_CPU_AVX512DQ;
     if ((features & avx2) == avx2) {
         m->compute[ROOF_FMA] = (compute_loop){"avx2", bench_fma_avx2, 2.0 * 8 * BENCH_ROUND};
-        m->compute[ROOF_DOT] = (compute_loop){"avx2", bench_dot_avx2, 2.0 * 16 * BENCH_ROUND};
+        m->compute[ROOF_DOT] = (compute_loop){"avx2", bench_dot_avx2, 2.0 * 16 * BENCH_ROUND * BENCH_UNROLL};
         m->read = bench_read_avx2;
         m->read_where = "avx2";
     }
     if ((features & avx512) == avx512) {
         m->compute[ROOF_FMA] = (compute_loop){"avx512", bench_fma_avx512, 2.0 * 16 * BENCH_ROUND};
-        m->compute[ROOF_DOT] = (compute_loop){"avx512", bench_dot_avx512, 2.0 * 32 * BENCH_ROUND};
+        m->compute[ROOF_DOT] = (compute_loop){"avx512", bench_dot_avx512, 2.0 * 32 * BENCH_ROUND * BENCH_UNROLL};
         m->read = bench_read_avx512;
         m->read_where = "avx512";
     }
     if (dot == 256)
-        m->compute[ROOF_DOT] = (compute_loop){"avx2_vnni", bench_dot_avx2_vnni, 2.0 * 32 * BENCH_ROUND};
+        m->compute[ROOF_DOT] = (compute_loop){"avx2_vnni", bench_dot_avx2_vnni, 2.0 * 32 * BENCH_ROUND * BENCH_UNROLL};
     if (dot == 512)
-        m->compute[ROOF_DOT] = (compute_loop){"avx512_vnni", bench_dot_avx512_vnni, 2.0 * 64 * BENCH_ROUND};
+        m->compute[ROOF_DOT] =
+            (compute_loop){"avx512_vnni", bench_dot_avx512_vnni, 2.0 * 64 * BENCH_ROUND * BENCH_UNROLL};
 #elif defined(__aarch64__)
     if (features & QSA_CPU_NEON) {
         m->compute[ROOF_FMA] = (compute_loop){"neon", bench_fma_neon, 2.0 * 8 * BENCH_ROUND};
-        m->compute[ROOF_DOT] = (compute_loop){"neon", bench_dot_neon, 2.0 * 8 * BENCH_ROUND};
+        m->compute[ROOF_DOT] = (compute_loop){"neon", bench_dot_neon, 2.0 * 8 * BENCH_ROUND * BENCH_UNROLL};
         m->read = bench_read_neon;
         m->read_where = "neon";
     }
     if (dot)
-        m->compute[ROOF_DOT] = (compute_loop){"neon_dot", bench_dot_neon_dot, 2.0 * 16 * BENCH_ROUND};
+        m->compute[ROOF_DOT] = (compute_loop){"neon_dot", bench_dot_neon_dot, 2.0 * 16 * BENCH_ROUND * BENCH_UNROLL};
 #endif
     (void)dot;
     snprintf(m->loops, sizeof m->loops, "%s %s %s", m->compute[ROOF_FMA].where, m->compute[ROOF_DOT].where,

@@ -120,6 +120,7 @@ static void draw(cairo_t *c, const bench_sweep *sweep) {
     for (int s = 0; s < BENCH_SWEEP_STAGES; s++) {
         cairo_set_source_rgb(c, colours[s][0], colours[s][1], colours[s][2]);
         cairo_set_line_width(c, 2.2);
+        cairo_new_path(c); // a text leaves a point behind
         for (int32_t i = 0; i < sweep->points; i++)
             cairo_line_to(c, x_of(&a, sweep->context[i]), y_of(&a, fmax(sweep->ms[s][i], 1e-6)));
         cairo_stroke(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of 16-bit integers, pairs added: 12 x 32 a round. 3 x 4 operands, as a tile of a matrix product has them; they are
+// Products of 16-bit integers, pairs added: 12 x 32 at a time. 3 x 4 operands, as a tile of a matrix product has them; they are
 // made opaque once a round, or the compiler would multiply before the loop and only add in it.
 
 #include "bench/roof/roof_kernels.h"
@@ -16,12 +16,13 @@ double bench_dot_avx512(int64_t rounds) {
         b[i] = _mm512_set1_epi16((short)(seed - i));
     for (int i = 0; i < BENCH_ROUND; i++)
         sum[i] = _mm512_set1_epi16((short)i);
-    for (int64_t r = 0; r < rounds; r++) {
-        for (int i = 0; i < 3; i++)
-            BENCH_OPAQUE(a[i]);
-        for (int i = 0; i < BENCH_ROUND; i++)
-            sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(a[i % 3], b[i % 4]));
-    }
+    for (int64_t r = 0; r < rounds; r++)
+        for (int u = 0; u < BENCH_UNROLL; u++) {
+            for (int i = 0; i < 3; i++)
+                BENCH_OPAQUE(a[i]);
+            for (int i = 0; i < BENCH_ROUND; i++)
+                sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(a[i % 3], b[i % 4]));
+        }
     double total = 0;
     for (int i = 0; i < BENCH_ROUND; i++) {
         int lane[sizeof sum[0] / sizeof(int)];

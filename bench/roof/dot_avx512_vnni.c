@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of bytes, four added into 32 bits by one instruction: 12 x 64 a round.
+// Products of bytes, four added into 32 bits by one instruction: 12 x 64 at a time.
 
 #include "bench/roof/roof_kernels.h"
 
@@ -13,8 +13,10 @@ double bench_dot_avx512_vnni(int64_t rounds) {
     for (int i = 0; i < BENCH_ROUND; i++)
         sum[i] = _mm512_set1_epi8((char)i);
     for (int64_t r = 0; r < rounds; r++)
-        for (int i = 0; i < BENCH_ROUND; i++)
-            sum[i] = _mm512_dpbusd_epi32(sum[i], a, b);
+        for (int u = 0; u < BENCH_UNROLL; u++) {
+            for (int i = 0; i < BENCH_ROUND; i++)
+                sum[i] = _mm512_dpbusd_epi32(sum[i], a, b);
+        }
     double total = 0;
     for (int i = 0; i < BENCH_ROUND; i++) {
         int lane[sizeof sum[0] / sizeof(int)];

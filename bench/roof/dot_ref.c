@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of 16-bit integers added in 32 bits, as the compiler vectorises them for the baseline: 96 a round.
+// Products of 16-bit integers added in 32 bits, as the compiler vectorises them for the baseline: 96 at a time.
 
 #include "bench/roof/roof_kernels.h"
 

@@ -16,9 +16,10 @@
 #define BENCH_OPAQUE(vector) __asm__ volatile("" : "+w"(vector))
 #endif
 
-// Multiply-adds or dot products, `rounds` times BENCH_ROUND instructions over independent accumulators. Returns a number
-// that depends on all of them. The operations of one round (an addition and a multiplication are two) are in the table.
-enum { BENCH_ROUND = 12 };
+// Multiply-adds or dot products, `rounds` times BENCH_ROUND instructions over independent accumulators; the dot products
+// of vector units BENCH_UNROLL times that, or compilers that move every accumulator at the end of a round would use up the
+// front end. Returns a number that depends on all of them. roof.c has the operations of a round.
+enum { BENCH_ROUND = 12, BENCH_UNROLL = 4 };
 typedef double (*bench_compute)(int64_t rounds);
 
 // Reads all of memory once, `bytes` a multiple of 1024; aligned to 64. Returns a number that depends on all of it.
