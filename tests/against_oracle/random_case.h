@@ -91,6 +91,9 @@ static random_case random_case_make(uint64_t seed, bool wide) {
     c.config.rollback = PICK(&r, QSA_ROLLBACK_ALL, 0, 3, 64);
     c.config.max_sequences = wide ? 1 : rng_range(&r, 1, CASE_SEQUENCES);
     c.config.seed = rng_u64(&r) | 1;
+    const char *wheres[16];
+    const uint32_t kernels = rng_below(&r, 1 + (uint32_t)rig_wheres(wheres));
+    c.config.where = kernels ? wheres[kernels - 1] : NULL;
     c.rule = rng_below(&r, 2) ? QSA_RULE_CUT : QSA_RULE_OFFICIAL;
     c.row_type = (qsa_type)PICK(&r, QSA_F32, QSA_F32, QSA_F16, QSA_BF16);
     c.gate = rng_below(&r, 2);
@@ -111,11 +114,12 @@ static void random_case_print(const random_case *c) {
     printf(
         "case of seed 0x%016llx: heads %d/%d x %d, indexer %d x %d, rotary %d (%d %d %d), theta %g, ratio %d, "
         "budget %d, rule %d, kv %d, block keys %d, norms form %d type %d, rows type %d, page %d, threads %d, rollback "
-        "%d, gate %d, stages %d, lengths %d %d %d %d\n",
+        "%d, gate %d, stages %d, kernels %s, lengths %d %d %d %d\n",
         (unsigned long long)c->seed, g->heads, g->kv_heads, g->head_dim, g->index_heads, g->index_dim, g->rotary_dim,
         g->sections[0], g->sections[1], g->sections[2], g->theta, g->ratio, g->budget, (int)c->rule, (int)f->kv_type,
         (int)f->block_key_type, (int)f->norm_form, (int)f->norm_type, (int)c->row_type, f->page_cells, f->threads,
-        f->rollback, c->gate, c->stages, c->lengths[0], c->lengths[1], c->lengths[2], c->lengths[3]);
+        f->rollback, c->gate, c->stages, f->where ? f->where : "best", c->lengths[0], c->lengths[1], c->lengths[2],
+        c->lengths[3]);
 }
 
 // The sequences' rows in random turns, with text or image positions; rows at the boundaries and one in

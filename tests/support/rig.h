@@ -22,6 +22,7 @@ typedef struct {
     int32_t pages;         // 0: as many as all sequences at max_cells take
     uint64_t seed;         // of the norm weights; 0: factors of 1
     qsa_allocator hook;    // both null: the library's own
+    const char *where;     // not null: kernels of this name are forced in every stage that has them
     const void *weight[4]; // not null: used instead of random ones (q, k, index q, index k), in norm_type
 } rig_config;
 
@@ -51,6 +52,11 @@ void *rig_new(size_t count, size_t size);
 
 // A workspace of exactly the bytes that a stage takes for `rows` rows; valid until the next call.
 void *rig_workspace(rig *r, qsa_stage stage, int32_t rows, size_t *bytes);
+
+// Forces kernels by `where`, in every stage that has such ones.
+void rig_force(rig *r, const char *where);
+// The names that this build and machine can run in a strict context, at most 16. Returns their count.
+int rig_wheres(const char *names[16]);
 
 qsa_geometry rig_geometry(const oracle_geometry *g);
 oracle_format rig_format(qsa_type type);

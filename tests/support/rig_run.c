@@ -6,6 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+void rig_force(rig *r, const char *where) {
+    for (int32_t i = 0; i < qsa_kernel_count(); i++) {
+        qsa_kernel_info info = {.size = sizeof info};
+        RIG_OK(qsa_kernel_at(i, &info));
+        if (info.usable && info.kernel_class == QSA_CLASS_STRICT && !strcmp(info.where, where))
+            RIG_OK(qsa_context_set_kernel(r->context, info.stage, where));
+    }
+}
+
+int rig_wheres(const char *names[16]) {
+    int count = 0;
+    for (int32_t i = 0; i < qsa_kernel_count(); i++) {
+        qsa_kernel_info info = {.size = sizeof info};
+        RIG_OK(qsa_kernel_at(i, &info));
+        bool known = count == 16 || !info.usable || info.kernel_class != QSA_CLASS_STRICT;
+        for (int j = 0; j < count; j++)
+            known = known || !strcmp(names[j], info.where);
+        if (!known)
+            names[count++] = info.where;
+    }
+    return count;
+}
+
 // Memory full of NaN: what a call forgets to write shows.
 static void *poisoned(size_t count, size_t size) {
     void *p = rig_new(count, size);
