@@ -63,12 +63,12 @@ static void print_stage(const check_report *report, result_tensor which) {
         printf("%-9s %-8s no row to compare\n", result_name(which), status_name(stage->status));
         return;
     }
-    printf("%-9s %-8s %9.2g %9.2g %7lld/%-7lld", result_name(which), status_name(stage->status), worst->error,
+    printf("%-9s %-8s %9.2g %9.2g %7lld/%lld", result_name(which), status_name(stage->status), worst->error,
            stage->tolerance, (long long)stage->bad, (long long)stage->units);
     if (stage->bad && which == RESULT_SELECTED) {
-        printf(" %s: %.0f cells, expected %.0f", where(report, which).text, worst->theirs, worst->ours);
+        printf("  %s: %.0f cells, expected %.0f", where(report, which).text, worst->theirs, worst->ours);
     } else if (stage->bad) {
-        printf(" %s: %.7g, expected %.7g", where(report, which).text, worst->theirs, worst->ours);
+        printf("  %s: %.7g, expected %.7g", where(report, which).text, worst->theirs, worst->ours);
     }
     printf("\n");
 }
@@ -117,6 +117,34 @@ static void print_reason(const check_report *report, result_tensor which, bool f
     print_wrapped(text);
 }
 
+// The first stage's fault, found in this one too (in other vectors).
+static bool same_fault(const check_result *result, int which) {
+    const check_stage *stage = &result->stage[which];
+    const check_stage *first = &result->stage[result->first];
+    return which != result->first && stage->status == CHECK_DIFFERS && stage->explained && first->explained &&
+           stage->fault.kind == first->fault.kind && stage->fault.number == first->fault.number;
+}
+
+static void print_reasons(const check_report *report) {
+    const check_result *result = report->result;
+    char same[256] = "";
+    print_reason(report, (result_tensor)result->first, true);
+    for (int i = 0; i < RESULT_TENSORS; i++) {
+        if (same_fault(result, i)) {
+            const size_t used = strlen(same);
+            snprintf(same + used, sizeof same - used, "%s%s%s", used ? ", " : "", result_name((result_tensor)i),
+                     i == RESULT_SCORES ? " (by the block keys)" : "");
+        } else if (i != result->first && result->stage[i].status == CHECK_DIFFERS) {
+            print_reason(report, (result_tensor)i, false);
+        }
+    }
+    if (*same) {
+        char text[320];
+        snprintf(text, sizeof text, "The same fault shows in: %s.", same);
+        print_wrapped(text);
+    }
+}
+
 void check_print_table(const check_report *report) {
     const check_result *result = report->result;
     const pipeline *run = report->run;
@@ -138,12 +166,7 @@ void check_print_table(const check_report *report) {
     if (result->first < 0) {
         printf("no difference\n");
     } else {
-        print_reason(report, (result_tensor)result->first, true);
-    }
-    for (int i = 0; i < RESULT_TENSORS; i++) {
-        if (i != result->first && result->stage[i].status == CHECK_DIFFERS) {
-            print_reason(report, (result_tensor)i, false);
-        }
+        print_reasons(report);
     }
     if (follows) {
         print_wrapped("\"follows\": wrong, but just as the faults named here make it.");

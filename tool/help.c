@@ -48,7 +48,7 @@ static const char run_page[] =
     "  --json                       prints one JSON object and nothing else\n";
 
 static const char check_page[] =
-    "usage: qsa check DUMP.safetensors --against FILE.safetensors\n"
+    "usage: qsa check DUMP.safetensors --against FILE.safetensors [OPTION...]\n"
     "\n"
     "Compares tensors that another engine dumped (q index_q k v scores selected attn out; `rows`) with what this\n"
     "library computes from FILE, stage by stage, and says which stage first goes wrong and the likely reason.\n"
