@@ -16,10 +16,11 @@ static oracle_geometry geometry(void) {
 }
 
 // Runs the rows and reads the cache back.
-static void run(const oracle_geometry *g, const rig_rows *rows, qsa_type type, rig *r, rig_result *result,
-                rig_stored *stored) {
+static void run(const oracle_geometry *g, const rig_rows *rows, qsa_type type, const char *where, rig *r,
+                rig_result *result, rig_stored *stored) {
     rig_config config = rig_defaults(g, ROWS);
     config.kv_type = type;
+    config.where = where;
     rig_open(r, &config);
     rig_result_init(result, r, ROWS);
     rig_run(r, rows, 6, QSA_RULE_OFFICIAL, false, result);
@@ -68,8 +69,10 @@ static void i8_groups(void) {
     rig plain_rig;
     rig_result plain_result;
     rig_stored plain_stored;
+    const char *wheres[16];
+    const int kernels = rig_wheres(wheres);
     rig_rows_init(&rows, &g, ROWS, 81);
-    run(&g, &rows, QSA_I8, &plain_rig, &plain_result, &plain_stored);
+    run(&g, &rows, QSA_I8, NULL, &plain_rig, &plain_result, &plain_stored);
     const size_t row = (size_t)(g.kv_heads * DIM);
     for (int e = 0; e < COUNT(edges); e++) {
         for (int group = 0; group < 2; group++) {
@@ -82,7 +85,7 @@ static void i8_groups(void) {
             float *value = rig_v(&rows, &g, 9) + DIM; // KV head 1
             for (int d = begin; d < end; d++)
                 value[d] = d == at ? edges[e].at3 : edges[e].others;
-            run(&g, &rows, QSA_I8, &r, &result, &s);
+            run(&g, &rows, QSA_I8, wheres[e % kernels], &r, &result, &s);
             const int8_t *codes = (int8_t *)s.v_bits + 9 * row + DIM;
             const uint16_t *scales = s.v_scales + (9 * g.kv_heads + 1) * 2;
             PLAIN_CHECK_INT(scales[group], edges[e].scale);
@@ -105,7 +108,7 @@ static void i8_groups(void) {
 }
 
 // Random groups of every size of number, spoilt here and there: codes, scales and counts are the oracle's.
-static void i8_random(void) {
+static void i8_random(const char *where) {
     const oracle_geometry g = geometry();
     rig_rows rows;
     rig r;
@@ -124,7 +127,7 @@ static void i8_random(void) {
             }
         }
     }
-    run(&g, &rows, QSA_I8, &r, &result, &s);
+    run(&g, &rows, QSA_I8, where, &r, &result, &s);
     for (int32_t v = 0; v < ROWS * g.kv_heads; v++) {
         double wide[DIM];
         int8_t codes[DIM];
@@ -145,7 +148,7 @@ static void i8_random(void) {
 
 // Finite values that would round to infinity are stored as the largest and counted (65520 and above as
 // f16); infinities and NaN stay, in one form.
-static void halves(void) {
+static void halves(const char *where) {
     const oracle_geometry g = geometry();
     const struct {
         float x;
@@ -163,7 +166,7 @@ static void halves(void) {
         rig_rows_init(&rows, &g, ROWS, 84);
         for (int i = 0; i < COUNT(values); i++)
             rig_v(&rows, &g, ROWS - 1)[i] = values[i].x;
-        run(&g, &rows, kv_types[t], &r, &result, &s);
+        run(&g, &rows, kv_types[t], where, &r, &result, &s);
         const uint16_t *bits = (uint16_t *)s.v_bits + (ROWS - 1) * g.kv_heads * DIM;
         for (int i = 0; i < COUNT(values); i++)
             PLAIN_CHECK_INT(bits[i], t == 1 ? values[i].f16 : values[i].bf16);
@@ -174,9 +177,16 @@ static void halves(void) {
     }
 }
 
+static void random_groups_and_halves(void) {
+    const char *wheres[16];
+    for (int i = 0, count = rig_wheres(wheres); i < count; i++) {
+        i8_random(wheres[i]);
+        halves(wheres[i]);
+    }
+}
+
 int main(void) {
     PLAIN_RUN(i8_groups);
-    PLAIN_RUN(i8_random);
-    PLAIN_RUN(halves);
+    PLAIN_RUN(random_groups_and_halves);
     return plain_finish();
 }

@@ -180,7 +180,7 @@ static void every_kernel(rig *r, const rig_rows *rows) {
     rig_result_init(&result[1], r, 1);
     rig_forward(r, 0, &batch, QSA_RULE_OFFICIAL, &result[0]);
     for (int i = 0, count = rig_wheres(wheres); i < count; i++) {
-        rig_force(r, wheres[i]);
+        rig_force(r->context, wheres[i]);
         memset(result[1].out, 0xff, (size_t)(r->geometry.heads * r->geometry.head_dim) * sizeof(float));
         rig_forward(r, 0, &batch, QSA_RULE_OFFICIAL, &result[1]);
         PLAIN_CHECK(same_rows(r, &result[0], 0, &result[1], 0, 1));

@@ -56,7 +56,7 @@ static int32_t make_holes(const uint32_t mask[HEADS], const float junk[2]) {
     return most;
 }
 
-static void empty_records(void) {
+static void empty_records_by(const char *where) {
     const oracle_geometry g = small_geometry();
     const float junk[][2] = {{-INFINITY, 0}, {NAN, NAN}, {INFINITY, INFINITY}, {3e38f, -3e38f}, {0, 0}};
     rng random = rng_make(61);
@@ -64,6 +64,7 @@ static void empty_records(void) {
     float got_lse[HEADS], want_lse[HEADS];
     qsa_context *context;
     RIG_OK(qsa_context_create(NULL, &context));
+    rig_force(context, where);
     for (uint32_t round = 0; round < 300; round++) {
         uint32_t mask[HEADS];
         fill(&random);
@@ -89,6 +90,12 @@ static void empty_records(void) {
         }
     }
     qsa_context_destroy(context);
+}
+
+static void empty_records(void) {
+    const char *wheres[16];
+    for (int i = 0, count = rig_wheres(wheres); i < count; i++)
+        empty_records_by(wheres[i]);
 }
 
 static void nothing_at_all(void) {

@@ -77,7 +77,7 @@ static void all_equal_in_forward(void) {
 }
 
 // Few distinct scores, zeros of both signs, infinities, NaN of both signs, subnormals.
-static void few_values(void) {
+static void few_values_by(const char *where) {
     const float odd[] = {0.0f,    -0.0f,    INFINITY,   -INFINITY, from_bits(0x7fc00000), from_bits(0xffc00000),
                          FLT_MIN, -FLT_MIN, 3.4028e38f, -3.4e38f,  from_bits(0x7f800001), from_bits(0x80000001)};
     static float scores[BLOCKS];
@@ -86,6 +86,7 @@ static void few_values(void) {
     rng random = rng_make(6);
     qsa_context *context;
     RIG_OK(qsa_context_create(NULL, &context));
+    rig_force(context, where);
     for (int round = 0; round < ROUNDS; round++) {
         g.ratio = rng_range(&random, 1, 6);
         g.budget = g.ratio * rng_range(&random, 1, 40);
@@ -112,6 +113,12 @@ static void few_values(void) {
         }
     }
     qsa_context_destroy(context);
+}
+
+static void few_values(void) {
+    const char *wheres[16];
+    for (int i = 0, count = rig_wheres(wheres); i < count; i++)
+        few_values_by(wheres[i]);
 }
 
 int main(void) {

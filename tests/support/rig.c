@@ -130,7 +130,7 @@ void rig_open(rig *r, const rig_config *config) {
     context.allocator = config->hook;
     RIG_OK(qsa_context_create(&context, &r->context));
     if (config->where)
-        rig_force(r, config->where);
+        rig_force(r->context, config->where);
     open_layer(r);
     qsa_cache_config cache;
     qsa_cache_config_init(&cache, &r->geometry, config->max_cells);

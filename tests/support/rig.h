@@ -54,7 +54,7 @@ void *rig_new(size_t count, size_t size);
 void *rig_workspace(rig *r, qsa_stage stage, int32_t rows, size_t *bytes);
 
 // Forces kernels by `where`, in every stage that has such ones.
-void rig_force(rig *r, const char *where);
+void rig_force(qsa_context *context, const char *where);
 // The names that this build and machine can run in a strict context, at most 16. Returns their count.
 int rig_wheres(const char *names[16]);
 

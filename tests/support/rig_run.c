@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rig_force(rig *r, const char *where) {
+void rig_force(qsa_context *context, const char *where) {
     for (int32_t i = 0; i < qsa_kernel_count(); i++) {
         qsa_kernel_info info = {.size = sizeof info};
         RIG_OK(qsa_kernel_at(i, &info));
         if (info.usable && info.kernel_class == QSA_CLASS_STRICT && !strcmp(info.where, where))
-            RIG_OK(qsa_context_set_kernel(r->context, info.stage, where));
+            RIG_OK(qsa_context_set_kernel(context, info.stage, where));
     }
 }
 
