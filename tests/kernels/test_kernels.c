@@ -65,7 +65,8 @@ static void rows(void) {
     char path[4096];
     snprintf(path, sizeof path, "%s/kernel_rows.txt", folder && *folder ? folder : QSA_BUILD_DIR);
     FILE *file = fopen(path, "w");
-    if (!PLAIN_CHECK(file != NULL))
+    PLAIN_CHECK(file != NULL);
+    if (!file)
         return;
     for (int i = 0; i < LISTED; i++) {
         const listed_row *row = &listed[i];

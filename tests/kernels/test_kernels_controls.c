@@ -86,7 +86,7 @@ static void writes_past(const qsa_gate_args *args) {
 static void writes_input(const qsa_gate_args *args) {
     qsa_gate_ref(args);
     volatile unsigned char *x = (unsigned char *)(uintptr_t)args->x;
-    x[0] = x[0];
+    *x = sink;
 }
 
 static void writes_nothing(const qsa_gate_args *args) {

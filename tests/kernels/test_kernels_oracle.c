@@ -16,6 +16,10 @@
 
 enum { DIM = QSA_MAX_HEAD_DIM, HEADS = 8, CELLS = 200 };
 
+static size_t numbers(int rows, int dim) {
+    return (size_t)rows * (size_t)dim;
+}
+
 static oracle_geometry draw_geometry(rng *r) {
     static const double thetas[] = {1e4, 5e5, 1e6, 1e7};
     oracle_geometry g = {.kv_heads = 1, .eps = (double)1e-6f};
@@ -80,7 +84,7 @@ static void norm_rope(void) {
         draw_positions(&r, positions);
         angles_of(&g, positions, cosine, sine);
         fill_factor(&r, g.head_dim, factor);
-        values_fill(&r, VALUES_NORMAL, type, (size_t)(g.heads * g.head_dim), raw);
+        values_fill(&r, VALUES_NORMAL, type, numbers(g.heads, g.head_dim), raw);
         const qsa_norm_rope_args args = {.x = raw,
                                          .type = type,
                                          .x_stride = g.head_dim * (int64_t)qsa_type_size(type),
@@ -121,7 +125,7 @@ static void pool(void) {
         draw_positions(&r, positions);
         angles_of(&g, positions, cosine, sine);
         fill_factor(&r, g.index_dim, factor);
-        rng_fill_normal(&r, (size_t)(g.ratio * g.index_dim), 1, raw);
+        rng_fill_normal(&r, numbers(g.ratio, g.index_dim), 1, raw);
         for (int c = 0; c < g.ratio; c++)
             keys[c] = (qsa_raw_key){raw + c * g.index_dim, QSA_F32};
         const qsa_pool_args args = {keys,    g.ratio, g.index_dim, g.rotary_dim / 2, factor, cosine, sine, (float)g.eps,
@@ -188,7 +192,7 @@ static void score(void) {
         float scores[BLOCKS];
         double want[BLOCKS];
         int32_t table[BLOCKS];
-        const size_t key_count = (size_t)(BLOCKS * g.index_dim), q_count = (size_t)(g.index_heads * g.index_dim);
+        const size_t key_count = numbers(BLOCKS, g.index_dim), q_count = numbers(g.index_heads, g.index_dim);
         rng_fill_normal(&r, key_count, 1, keys);
         rng_fill_normal(&r, q_count, 1 / sqrt(g.index_heads), q);
         oracle_widen(q_count, q, wide_q);
@@ -197,7 +201,7 @@ static void score(void) {
             oracle_widen((size_t)g.index_dim, keys + (table[b / 4] * 4 + b % 4) * g.index_dim,
                          wide_keys + b * g.index_dim);
         const qsa_score_args args = {q, g.index_heads, g.index_dim, sqrtf((float)g.index_dim), keys, QSA_F32, table, 4,
-                                     0, BLOCKS,        scores};
+                                     0, BLOCKS,        scores,      NULL};
         qsa_score_ref(&args);
         oracle_scores(&g, wide_q, wide_keys, BLOCKS, want, NULL);
         const double error = oracle_max_abs_f32(BLOCKS, scores, want);
@@ -267,7 +271,7 @@ static void store_rows(rng *r, stored_rows *rows, qsa_type format, int32_t dim) 
     qsa_store_ref(&args);
     for (int32_t c = 0; c < CELLS; c++)
         for (int32_t d = 0; d < dim; d++) {
-            const size_t i = (size_t)(c * dim + d);
+            const size_t i = numbers(c, dim) + (size_t)d;
             uint16_t half;
             memcpy(&half, rows->codes + 2 * i, sizeof half);
             if (format == QSA_I8)
@@ -295,8 +299,8 @@ static void attend_merge(void) {
         store_rows(&r, &k, format, dim);
         store_rows(&r, &v, format, dim);
         rng_shuffle(&r, CELLS, cells);
-        rng_fill_normal(&r, (size_t)(g.heads * dim), spread, q);
-        oracle_widen((size_t)(g.heads * dim), q, wide_q);
+        rng_fill_normal(&r, numbers(g.heads, dim), spread, q);
+        oracle_widen(numbers(g.heads, dim), q, wide_q);
         const int64_t stride = (int64_t)g.heads * (2 + dim);
         const qsa_attend_args attend = {
             q,     g.heads, dim,   1 / sqrtf((float)dim), format, k.codes, v.codes, k.scales, v.scales, cells,

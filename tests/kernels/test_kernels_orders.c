@@ -45,7 +45,7 @@ static void norm(void) {
     for (uint64_t seed = 0; seed < 300; seed++) {
         rng r = rng_make(seed);
         const int dim = rng_range(&r, 1, MOST), half = rng_range(&r, 0, dim / 2);
-        float x[MOST], factor[MOST], cosine[MOST], sine[MOST], out[MOST], want[MOST];
+        float x[MOST], factor[MOST], cosine[MOST], sine[MOST], out[MOST], want[MOST] = {0}, y[MOST] = {0};
         rng_fill_normal(&r, MOST, 1, x);
         rng_fill_normal(&r, MOST, 1, factor);
         rng_fill_normal(&r, MOST, 1, cosine);
@@ -64,7 +64,6 @@ static void norm(void) {
         const float mean = dot(x, x, dim) / (float)dim;
         const float root = sqrtf(mean + 1e-6f);
         const float inverse = 1.0f / root;
-        float y[MOST];
         for (int d = 0; d < dim; d++) {
             const float scaled = x[d] * inverse;
             want[d] = y[d] = scaled * factor[d];
@@ -82,7 +81,7 @@ static void block_key(void) {
     for (uint64_t seed = 0; seed < 200; seed++) {
         rng r = rng_make(seed);
         const int dim = rng_range(&r, 1, MOST), ratio = rng_range(&r, 1, 8);
-        float raw[8][MOST], factor[MOST], out[MOST], want[MOST], mean[MOST];
+        float raw[8][MOST] = {{0}}, factor[MOST], out[MOST], want[MOST] = {0}, mean[MOST] = {0};
         qsa_raw_key keys[8];
         uint64_t events[3] = {0};
         rng_fill_normal(&r, MOST, 1, factor);
@@ -116,7 +115,7 @@ static void scores(void) {
         rng_fill_normal(&r, HEADS * MOST, 1, q);
         rng_fill_normal(&r, MOST, 1, key);
         const float root = sqrtf((float)dim);
-        const qsa_score_args args = {q, HEADS, dim, root, key, QSA_F32, &page, 1, 0, 1, &out};
+        const qsa_score_args args = {q, HEADS, dim, root, key, QSA_F32, &page, 1, 0, 1, &out, NULL};
         qsa_score_ref(&args);
         for (int h = 0; h < HEADS; h++) {
             const float d = dot(q + h * dim, key, dim);
@@ -158,9 +157,9 @@ static void draw_attention(attention *a, uint64_t seed) {
     static const int counts[] = {1, 63, 64, 65, 127, 128, 129, 192};
     rng r = rng_make(seed);
     const int dim = rng_range(&r, 1, 80), count = seed % 2 ? counts[seed / 2 % 8] : rng_range(&r, 1, 200);
-    rng_fill_normal(&r, (size_t)(HEADS * dim), 2, a->q);
-    rng_fill_normal(&r, (size_t)(200 * dim), 1, a->k);
-    rng_fill_normal(&r, (size_t)(200 * dim), 1, a->v);
+    rng_fill_normal(&r, HEADS * (size_t)dim, 2, a->q);
+    rng_fill_normal(&r, 200 * (size_t)dim, 1, a->k);
+    rng_fill_normal(&r, 200 * (size_t)dim, 1, a->v);
     rng_shuffle(&r, 200, a->cells);
     a->chunks = (count + 63) / 64;
     a->args = (qsa_attend_args){.q = a->q,
@@ -195,7 +194,7 @@ static void records(void) {
             one.count = count;
             one.records = alone;
             qsa_attend_ref(&one);
-            PLAIN_CHECK_BYTES(a.records + c * HEADS * stride, alone, (size_t)(HEADS * stride) * sizeof(float));
+            PLAIN_CHECK_BYTES(a.records + c * HEADS * stride, alone, HEADS * (size_t)stride * sizeof(float));
         }
     }
 }
@@ -205,7 +204,7 @@ static void merged(void) {
     for (uint64_t seed = 0; seed < 120; seed++) {
         draw_attention(&a, seed);
         const int dim = a.args.dim, stride = 2 + dim;
-        float out[HEADS * MOST], want[MOST];
+        float out[HEADS * MOST], want[MOST] = {0};
         const qsa_merge_args args = {.records = a.records,
                                      .chunk_stride = HEADS * stride,
                                      .chunks = a.chunks,

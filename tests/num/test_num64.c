@@ -93,9 +93,10 @@ static void sines_and_cosines(void) {
     }
     for (int i = 0; i < 20000; i++) {
         float x = (float)((double)rng_below(&r, 1u << rng_range(&r, 1, 30)) * 0x1.921fb54442d18p+0);
-        for (int step = 0; step < 3; step++, x = nextafterf(x, qsa_infinity()))
-            if (x < 0x1p31f)
-                check_angle(x);
+        for (int step = 0; step < 3 && x < 0x1p31f; step++) {
+            check_angle(x);
+            x = nextafterf(x, qsa_infinity());
+        }
     }
     for (int e = -149; e <= 31; e++)
         check_angle(ldexpf(1, e));

@@ -20,6 +20,8 @@ typedef struct {
     int conflicts; // names added twice with different bytes
 } digest_list;
 
+// A line of another list.
+void digest_append(digest_list *list, const char *name, const char *hash);
 void digest_add(digest_list *list, const char *name, const void *data, size_t bytes);
 const char *digest_find(const digest_list *list, const char *name); // the hash, NULL if there is none
 void digest_free(digest_list *list);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void append(digest_list *list, const char *name, const char *hash) {
+void digest_append(digest_list *list, const char *name, const char *hash) {
     const char *known = digest_find(list, name);
     if (known) {
         list->conflicts += strcmp(known, hash) != 0;
@@ -31,7 +31,7 @@ void digest_add(digest_list *list, const char *name, const void *data, size_t by
     sha256_init(&s);
     sha256_add(&s, data, bytes);
     sha256_hex(&s, hex);
-    append(list, name, hex);
+    digest_append(list, name, hex);
 }
 
 const char *digest_find(const digest_list *list, const char *name) {
@@ -58,7 +58,7 @@ bool digest_read(digest_list *list, const char *path) {
         if (!good || digest_find(list, name))
             list->conflicts++;
         else
-            append(list, name, hash);
+            digest_append(list, name, hash);
     }
     fclose(file);
     return true;

@@ -137,7 +137,7 @@ void case_make_pool(kernel_case *c, rng *r) {
     // Raw keys in any order in memory, each of its own type, the last of them flush.
     const size_t slot = (size_t)args->dim * sizeof(float) + rng_below(r, 9);
     int32_t place[QSA_MAX_RATIO];
-    qsa_type types[QSA_MAX_RATIO];
+    qsa_type types[QSA_MAX_RATIO] = {common};
     size_t end = 0;
     rng_shuffle(r, args->ratio, place);
     for (int32_t i = 0; i < args->ratio; i++) {
