@@ -32,7 +32,8 @@ static bool gate_plain(void) {
 }
 
 static bool attend_f32(void) {
-    return the_case.args.attend.format == QSA_F32 && the_case.args.attend.count > 70 &&
+    const qsa_attend_args *args = &the_case.args.attend;
+    return args->format == QSA_F32 && args->count > 70 && args->heads >= 4 && args->dim >= 64 &&
            strstr(the_case.what, "q normal, k normal, v normal");
 }
 
@@ -151,20 +152,19 @@ static void multiplies_unselected(const qsa_attend_args *args) {
         args->records[2 + d] += 0.0f * qsa_load(args->v, QSA_F32, other * args->dim + d);
 }
 
-// Adds every product and then the sum: two roundings where the contract has one.
+// Rounds every product and then the sum, where the contract has one rounding: the first chunk's maxima of all heads.
 static void contracts_nothing(const qsa_attend_args *args) {
     qsa_attend_ref(args);
-    float sum = 0;
-    for (int32_t d = 0; d < args->dim; d++)
-        sum = sum + args->q[d] * qsa_load(args->k, QSA_F32, args->cells[0] * args->dim + d);
-    float highest = sum * args->scale;
-    for (int32_t i = 1; i < QSA_CHUNK; i++) {
-        sum = 0;
-        for (int32_t d = 0; d < args->dim; d++)
-            sum = sum + args->q[d] * qsa_load(args->k, QSA_F32, args->cells[i] * args->dim + d);
-        highest = sum * args->scale > highest ? sum * args->scale : highest;
+    for (int32_t h = 0; h < args->heads; h++) {
+        float highest = -INFINITY;
+        for (int32_t i = 0; i < QSA_CHUNK; i++) {
+            float sum = 0;
+            for (int32_t d = 0; d < args->dim; d++)
+                sum = sum + args->q[h * args->dim + d] * qsa_load(args->k, QSA_F32, args->cells[i] * args->dim + d);
+            highest = sum * args->scale > highest ? sum * args->scale : highest;
+        }
+        args->records[h * (2 + args->dim)] = highest;
     }
-    args->records[0] = highest;
 }
 
 // ---- What must be said ---------------------------------------------------------------------------

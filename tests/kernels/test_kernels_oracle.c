@@ -200,8 +200,17 @@ static void score(void) {
         for (int b = 0; b < BLOCKS; b++)
             oracle_widen((size_t)g.index_dim, keys + (table[b / 4] * 4 + b % 4) * g.index_dim,
                          wide_keys + b * g.index_dim);
-        const qsa_score_args args = {q, g.index_heads, g.index_dim, sqrtf((float)g.index_dim), keys, QSA_F32, table, 4,
-                                     0, BLOCKS,        scores,      NULL};
+        const qsa_score_args args = {.index_q = q,
+                                     .heads = g.index_heads,
+                                     .dim = g.index_dim,
+                                     .divisor = sqrtf((float)g.index_dim),
+                                     .block_keys = keys,
+                                     .format = QSA_F32,
+                                     .page_table = table,
+                                     .page_blocks = 4,
+                                     .first = 0,
+                                     .end = BLOCKS,
+                                     .scores = scores};
         qsa_score_ref(&args);
         oracle_scores(&g, wide_q, wide_keys, BLOCKS, want, NULL);
         const double error = oracle_max_abs_f32(BLOCKS, scores, want);

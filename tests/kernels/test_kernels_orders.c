@@ -110,12 +110,22 @@ static void scores(void) {
     for (uint64_t seed = 0; seed < 200; seed++) {
         rng r = rng_make(seed);
         const int dim = rng_range(&r, 1, MOST);
-        float q[HEADS * MOST], key[MOST], out, want = 0;
+        float q[HEADS * MOST], key[MOST], out = 0, want = 0;
         const int32_t page = 0;
         rng_fill_normal(&r, HEADS * MOST, 1, q);
         rng_fill_normal(&r, MOST, 1, key);
         const float root = sqrtf((float)dim);
-        const qsa_score_args args = {q, HEADS, dim, root, key, QSA_F32, &page, 1, 0, 1, &out, NULL};
+        const qsa_score_args args = {.index_q = q,
+                                     .heads = HEADS,
+                                     .dim = dim,
+                                     .divisor = root,
+                                     .block_keys = key,
+                                     .format = QSA_F32,
+                                     .page_table = &page,
+                                     .page_blocks = 1,
+                                     .first = 0,
+                                     .end = 1,
+                                     .scores = &out};
         qsa_score_ref(&args);
         for (int h = 0; h < HEADS; h++) {
             const float d = dot(q + h * dim, key, dim);
