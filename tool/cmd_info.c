@@ -45,14 +45,14 @@ static void print_table(const qsa_context *context, int32_t threads) {
                    there ? "" : ": ", reason);
         }
     }
-    printf("\nstage   kernel     where    class   rank  kernel in use\n");
+    printf("\nstage   kernel     where       class   rank  kernel in use\n");
     for (int32_t i = 0; i < qsa_kernel_count(); i++) {
         const qsa_kernel_info info = kernel_row(i);
-        printf("%-7s %-10s %-8s %-7s %4d  %s%s%s\n", info.stage, info.kernel, info.where,
+        printf("%-7s %-10s %-11s %-7s %4d  %s%s%s\n", info.stage, info.kernel, info.where,
                tool_class_name(info.kernel_class), info.rank, picked(context, &info) ? "* " : "  ", info.name,
                info.usable ? "" : " (cannot run here)");
         if (!info.usable) {
-            printf("%-40s  %s\n", "", info.reason);
+            printf("%-43s  %s\n", "", info.reason);
         }
     }
 }

@@ -155,7 +155,9 @@ typedef enum qsa_backend {
 
 typedef enum qsa_class {
     QSA_CLASS_STRICT = 0, // the reference's bits, whatever the machine, threads, chunks, pages and batch
-    QSA_CLASS_FAST = 1,   // kernels with an error bound; QSA_ERR_UNSUPPORTED where the build has none
+    // Kernels with an error bound where there are such (attention over an i8 cache), else the strict ones: the usable row
+    // of the highest rank of both classes. QSA_ERR_UNSUPPORTED where the build has none or this machine can run none.
+    QSA_CLASS_FAST = 1,
 } qsa_class;
 
 // Task i of n. Tasks write disjoint memory and may run in any order, on any thread.

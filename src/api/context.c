@@ -35,8 +35,11 @@ static qsa_status check_config(const qsa_context_config *config) {
     QSA_REQUIRE_ARG(config->kernel_class == QSA_CLASS_STRICT || config->kernel_class == QSA_CLASS_FAST,
                     "qsa_context_create: config->kernel_class is %d, must be 0 (strict) or 1 (fast)",
                     (int)config->kernel_class);
-    QSA_REQUIRE(config->kernel_class == QSA_CLASS_STRICT, QSA_ERR_UNSUPPORTED,
+    const char *no_fast = config->kernel_class == QSA_CLASS_FAST ? qsa_table_no_fast() : NULL;
+    QSA_REQUIRE(!no_fast || *no_fast, QSA_ERR_UNSUPPORTED,
                 "qsa_context_create: this build has no kernels of class fast for the backend cpu");
+    QSA_REQUIRE(!no_fast, QSA_ERR_UNSUPPORTED,
+                "qsa_context_create: this machine can run no kernel of class fast: it %s", no_fast);
     QSA_REQUIRE_ARG(config->threads >= 1 && config->threads <= 1024,
                     "qsa_context_create: config->threads is %d, must be 1..1024", (int)config->threads);
     QSA_REQUIRE_ARG(!config->allocator.alloc == !config->allocator.free,

@@ -32,7 +32,10 @@ uint32_t qsa_cpu_detect(void) {
         features |= QSA_CPU_AVX2;
     if (zmm)
         features |= (b >> 16 & 1 ? QSA_CPU_AVX512F : 0u) | (b >> 17 & 1 ? QSA_CPU_AVX512DQ : 0u) |
-                    (b >> 30 & 1 ? QSA_CPU_AVX512BW : 0u) | (b >> 31 & 1 ? QSA_CPU_AVX512VL : 0u);
+                    (b >> 30 & 1 ? QSA_CPU_AVX512BW : 0u) | (b >> 31 & 1 ? QSA_CPU_AVX512VL : 0u) |
+                    (c >> 11 & 1 ? QSA_CPU_AVX512_VNNI : 0u);
+    if (ymm && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) // a of leaf 7: its highest subleaf
+        features |= a >> 4 & 1 ? QSA_CPU_AVX_VNNI : 0u;
     return features;
 }
 #elif defined(__aarch64__)
@@ -47,7 +50,8 @@ uint32_t qsa_cpu_detect(void) {
 }
 #endif
 
-static const char *const names[] = {"fma", "avx2", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", "neon"};
+static const char *const names[] = {"fma",      "avx2",     "f16c", "avx512f",  "avx512bw",
+                                    "avx512vl", "avx512dq", "neon", "avx_vnni", "avx512_vnni"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 const char *qsa_cpu_feature_name(uint32_t bit) {

@@ -16,6 +16,8 @@ enum {
     QSA_CPU_AVX512VL = 1u << 5,
     QSA_CPU_AVX512DQ = 1u << 6,
     QSA_CPU_NEON = 1u << 7,
+    QSA_CPU_AVX_VNNI = 1u << 8, // 256-bit vectors, without AVX-512
+    QSA_CPU_AVX512_VNNI = 1u << 9,
 };
 
 // Set of QSA_CPU_* bits. Any thread; asks the machine each time.

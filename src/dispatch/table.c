@@ -22,6 +22,11 @@ static const qsa_kernel_row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+enum {
+    X86_V3 = QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C,
+    X86_V4 = X86_V3 | QSA_CPU_AVX512F | QSA_CPU_AVX512BW | QSA_CPU_AVX512VL | QSA_CPU_AVX512DQ,
+};
+
 // What a `where` needs: exact sets, as the compiler flags of its files say.
 static const struct {
     const char *where;
@@ -29,12 +34,13 @@ static const struct {
     const char *reason;
 } needs[] = {
     {"ref", 0, ""},
-    {"fma", QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C, "needs avx2, fma and f16c"},
-    {"avx2", QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C, "needs avx2, fma and f16c"},
-    {"avx512",
-     QSA_CPU_FMA | QSA_CPU_AVX2 | QSA_CPU_F16C | QSA_CPU_AVX512F | QSA_CPU_AVX512BW | QSA_CPU_AVX512VL |
-         QSA_CPU_AVX512DQ,
-     "needs avx512 f, bw, vl and dq"},
+    {"fma", X86_V3, "needs avx2, fma and f16c"},
+    {"avx2", X86_V3, "needs avx2, fma and f16c"},
+    {"avx2_i16", X86_V3, "needs avx2, fma and f16c"},
+    {"avx2_vnni", X86_V3 | QSA_CPU_AVX_VNNI, "needs avx2, fma, f16c and avx_vnni"},
+    {"avx512", X86_V4, "needs avx512 f, bw, vl and dq"},
+    {"avx512_i16", X86_V4, "needs avx512 f, bw, vl and dq"},
+    {"avx512_vnni", X86_V4 | QSA_CPU_AVX512_VNNI, "needs avx512 f, bw, vl, dq and vnni"},
     {"neon", QSA_CPU_NEON, "needs neon"},
 };
 
@@ -63,6 +69,19 @@ const qsa_kernel_row *qsa_table_best(qsa_kernel_number number, qsa_class kernel_
             best = row;
     }
     return best;
+}
+
+const char *qsa_table_no_fast(void) {
+    const char *reason = "";
+    for (int32_t i = 0; i < ROWS; i++) {
+        if (rows[i].kernel_class != QSA_CLASS_FAST)
+            continue;
+        const char *unusable = qsa_table_unusable(&rows[i]);
+        if (!*unusable)
+            return NULL;
+        reason = *reason ? reason : unusable;
+    }
+    return reason;
 }
 
 void qsa_table_pick(qsa_kernel_set *set, const qsa_kernel_row *row) {

@@ -25,6 +25,8 @@ const qsa_kernel_row *qsa_table_row(int32_t i);
 const char *qsa_table_unusable(const qsa_kernel_row *row);
 // Usable row of the highest rank; strict rows only unless fast. There always is one: the reference.
 const qsa_kernel_row *qsa_table_best(qsa_kernel_number number, qsa_class kernel_class);
+// NULL if this machine runs a row of class fast; else why not the first of them, "" if this build has none.
+const char *qsa_table_no_fast(void);
 // Puts a row's function into its field.
 void qsa_table_pick(qsa_kernel_set *set, const qsa_kernel_row *row);
 

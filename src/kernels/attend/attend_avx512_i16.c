@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Class fast in 512-bit vectors (x86-64-v4): vpmaddwd and vpaddd.
+
+#include "kernels/attend/attend_i16.h"
+
+void qsa_attend_avx512_i16(const qsa_attend_args *args) {
+    attend_i16(args, qsa_attend_avx512);
+}
