@@ -264,6 +264,7 @@ typedef struct qsa_cache_config {
     int32_t max_cells;       // longest sequence
     int32_t rollback;        // raw index keys of the last rollback + ratio - 1 cells are kept (the open block needs
                              // ratio - 1 of them, taking cells back the rest); QSA_ROLLBACK_ALL keeps all
+    int32_t screen;          // 1: a copy of the block keys in 8 bits, with which forward selects; 0: none
 } qsa_cache_config;
 
 typedef struct qsa_cache qsa_cache;
@@ -271,9 +272,15 @@ typedef struct qsa_cache qsa_cache;
 // Limits: pages * page_cells * kv_heads <= 2^31 - 1; max_cells and rollback <= 2^31 - 1 - QSA_MAX_RATIO. pages is one
 // pool for all sequences: more sequences need more pages.
 //
+// screen: forward bounds the score of every block from the copy and computes only those scores that may be among the best
+// (docs/numerics.md, screened scoring): the selection, and so every output bit, is the same as without, and of the block
+// keys a fraction is read. It takes index_dim bytes (a multiple of 32) and two floats per block and layer in the cache, and
+// 4 bytes per block of max_cells, for each row in flight, in forward's workspace. It pays from some 4 x budget cells on, and
+// where scores differ: when most blocks are equal, all of them are computed. The stage calls do not use it.
+//
 // Defaults: the geometry given, 1 layer, i8 with f32 block keys, 64 cells a page (the next multiple of ratio), 1
-// sequence, rollback 64, room for `cells` cells in one sequence. Leaves config->pages 0 if geometry is null or cells <
-// 0.
+// sequence, rollback 64, no screening, room for `cells` cells in one sequence. Leaves config->pages 0 if geometry is
+// null or cells < 0.
 QSA_API void qsa_cache_config_init(qsa_cache_config *config, const qsa_geometry *geometry, int32_t cells);
 // Bytes that qsa_cache_create takes from the allocator, exactly. Checks the config as create does.
 QSA_API qsa_status qsa_cache_size(const qsa_cache_config *config, size_t *bytes);
@@ -417,7 +424,7 @@ typedef enum qsa_stage {
 } qsa_stage;
 // Bytes of workspace that a call of this stage takes for up to `rows` rows: for forward 12 bytes a row, and one set of
 // scores, records and lists for each of the at most 2 x threads rows that are in flight at once (0.85 MB plus 4 bytes per
-// block of max_cells each at the preset; the formula stands in docs/api.md).
+// block of max_cells each at the preset, 8 with screening; the formula stands in docs/api.md).
 QSA_API qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache, qsa_stage stage, int32_t rows,
                                       size_t *bytes);
 

@@ -124,6 +124,7 @@ static void append_block(const append_job *job, int32_t i, uint64_t *events) {
                           .out = qsa_block_key(cache, job->layer_index, sequence, n / ratio - 1),
                           .events = events};
     job->context->kernels.pool(&args);
+    qsa_screen_block(cache, job->context->kernels.screen_key, job->layer_index, sequence, n / ratio - 1);
 }
 
 static void append_rows(void *arg, int32_t task) {

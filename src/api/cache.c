@@ -42,6 +42,7 @@ static qsa_status check_config(const char *call, const qsa_cache_config *c) {
     QSA_REQUIRE_ARG(qsa_is_float_type(c->block_key_type),
                     "%s: config->block_key_type is %d, must be f32 (1), f16 (2) or bf16 (3)", call,
                     (int)c->block_key_type);
+    QSA_REQUIRE_ARG(c->screen == 0 || c->screen == 1, "%s: config->screen is %d, must be 0 or 1", call, (int)c->screen);
     QSA_REQUIRE_ARG(c->page_cells % c->geometry.ratio == 0, "%s: config->page_cells is %d, no multiple of ratio %d",
                     call, (int)c->page_cells, (int)c->geometry.ratio);
     int64_t rows = (int64_t)c->pages * c->page_cells;
@@ -81,7 +82,9 @@ qsa_status qsa_cache_plan(const char *call, const qsa_cache_config *config, qsa_
     const size_t table = ((size_t)config->max_cells + cells - 1) / cells;
     *l = (qsa_layout){.kv_layer = rows * qsa_kv_row_bytes(config),
                       .scales_layer = config->kv_type == QSA_I8 ? rows * groups * 2 : 0,
-                      .block_layer = blocks * dim * (config->block_key_type == QSA_F32 ? 4 : 2)};
+                      .block_layer = blocks * dim * (config->block_key_type == QSA_F32 ? 4 : 2),
+                      .screen_layer = config->screen ? blocks * (size_t)qsa_screen_stride(g->index_dim) : 0,
+                      .screen_floats = config->screen ? blocks * sizeof(float) : 0};
     size_t total = 0;
     place(&total, sizeof(qsa_cache), 1, 1, 1);
     l->sequences = place(&total, sequences, sizeof(qsa_sequence), 1, 1);
@@ -95,6 +98,9 @@ qsa_status qsa_cache_plan(const char *call, const qsa_cache_config *config, qsa_
     l->k_scales = place(&total, layers, l->scales_layer, 1, 1);
     l->v_scales = place(&total, layers, l->scales_layer, 1, 1);
     l->block_keys = place(&total, layers, l->block_layer, 1, 1);
+    l->screen_codes = place(&total, layers, l->screen_layer, 1, 1);
+    l->screen_scales = place(&total, layers, l->screen_floats, 1, 1);
+    l->screen_residuals = place(&total, layers, l->screen_floats, 1, 1);
     size_t keep, owners;
     if (config->rollback == QSA_ROLLBACK_ALL) {
         keep = cells, owners = pages;

@@ -5,6 +5,8 @@
 //   per layer and page   k, v            [page][kv_head][cell of page][head_dim]   codes or numbers
 //                        k_scales, ...   [page][kv_head][cell of page][groups]     halves, i8 only
 //                        block_keys      [page][block of page][index_dim]
+//                        screen_codes    [page][block of page][qsa_screen_stride(index_dim)] with config.screen, and
+//                        screen_scales, screen_residuals   [page][block of page] floats: what the kernel screen_key makes
 //   raw index keys       rollback N:     two banks [layer][sequence][N + r - 1][index_dim] with positions: bank 0 holds the
 //                                        last committed cells (cell c at c % keep), bank 1 those of the pending batch, so
 //                                        that nothing committed is overwritten before commit
@@ -23,7 +25,9 @@
 typedef struct qsa_layout {
     size_t k, v, k_scales, v_scales, block_keys; // offsets of layer 0
     size_t kv_layer, scales_layer, block_layer;  // bytes per layer of each of these arrays
-    size_t raw, positions;                       // raw index keys and [3] positions
+    size_t screen_codes, screen_scales, screen_residuals;
+    size_t screen_layer, screen_floats; // bytes per layer of the codes, and of scales and residuals each
+    size_t raw, positions;              // raw index keys and [3] positions
     size_t tables, sequences, free_list, written, counts, last_row;
     size_t total;
 } qsa_layout;
@@ -96,6 +100,18 @@ static inline unsigned char *qsa_block_key(const qsa_cache *cache, int32_t layer
     size_t element = config->block_key_type == QSA_F32 ? 4 : 2;
     return qsa_cache_blocks(cache, layer) + row * element * (size_t)config->geometry.index_dim;
 }
+static inline int8_t *qsa_cache_screen_codes(const qsa_cache *cache, int32_t layer) {
+    return (int8_t *)(cache->base + cache->layout.screen_codes + (size_t)layer * cache->layout.screen_layer);
+}
+static inline float *qsa_cache_screen_scales(const qsa_cache *cache, int32_t layer) {
+    return (float *)(cache->base + cache->layout.screen_scales + (size_t)layer * cache->layout.screen_floats);
+}
+static inline float *qsa_cache_screen_residuals(const qsa_cache *cache, int32_t layer) {
+    return (float *)(cache->base + cache->layout.screen_residuals + (size_t)layer * cache->layout.screen_floats);
+}
+// Makes the screening copy of a block key that has been stored, if the cache has one.
+void qsa_screen_block(const qsa_cache *cache, qsa_screen_key_fn screen_key, int32_t layer, int32_t sequence,
+                      int32_t block);
 
 // Number of a cell's raw index key among all; pending cells live in bank 1 (rollback N).
 size_t qsa_raw_slot(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t cell, int pending);

@@ -49,6 +49,8 @@ static void copy_blocks(const qsa_cache *cache, int32_t layer, int32_t sequence,
         unsigned char *outside = (unsigned char *)cells->block_keys + (size_t)(b - from) * bytes;
         unsigned char *inside = qsa_block_key(cache, layer, sequence, b);
         memcpy(write ? inside : outside, write ? outside : inside, bytes);
+        if (write) // there is no context here; every row gives the reference's bits
+            qsa_screen_block(cache, qsa_screen_key_ref, layer, sequence, b);
     }
 }
 

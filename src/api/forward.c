@@ -36,17 +36,6 @@ static qsa_status check_used(const qsa_geometry *g, const qsa_plan *plan, const 
     return QSA_OK;
 }
 
-static void set_up_row(const qsa_wave *wave, const qsa_wave_layout *l, unsigned char *memory, int32_t w) {
-    unsigned char *at = memory + (size_t)l->rows * l->row + (size_t)w * (l->per_row - l->row);
-    qsa_wave_row *row = &wave->rows[w];
-    row->q = (float *)at;
-    row->index_q = (float *)(at += l->q);
-    row->scores = (float *)(at += l->index_q);
-    row->ids = (int32_t *)(at += l->scores);
-    row->list = (int32_t *)(at += l->ids);
-    row->records = (float *)(at + l->list);
-}
-
 static void give_selection(const qsa_wave *wave, qsa_selection *give) {
     for (int32_t w = 0; w < wave->count; w++) {
         const qsa_wave_row *row = &wave->rows[w];
@@ -71,6 +60,7 @@ static void run_wave(qsa_wave *wave, const qsa_forward_options *options) {
             row->scores = NULL;
     }
     qsa_wave_queries(wave);
+    qsa_wave_screen(wave);
     qsa_wave_score(wave);
     qsa_wave_select(wave);
     if (options && options->give)
@@ -89,7 +79,7 @@ static void run_waves(qsa_wave *wave, const qsa_plan *plan, const qsa_wave_layou
         for (int32_t w = 0; w < wave->count; w++) {
             const int32_t i = plan->attending[first + w];
             wave->rows[w] = (qsa_wave_row){.sequence = wave->batch->sequences[i], .n = plan->cells[i], .batch_row = i};
-            set_up_row(wave, l, memory, w);
+            qsa_wave_place(wave, l, memory, w);
         }
         run_wave(wave, options);
     }

@@ -10,10 +10,12 @@
 // Bytes per row of each array of a wave, multiples of 64.
 typedef struct qsa_wave_layout {
     int32_t rows; // in flight
-    size_t row, q, index_q, scores, ids, list, records;
+    size_t row, q, index_q, scores, lower, screen_codes, screen_scales, ids, list, records;
     size_t per_row; // all of them
 } qsa_wave_layout;
 void qsa_wave_layout_of(const qsa_context *context, const qsa_cache *cache, int32_t rows, qsa_wave_layout *layout);
+// Sets the pointers of row w of a wave whose rows lie at the front of `memory`.
+void qsa_wave_place(const qsa_wave *wave, const qsa_wave_layout *layout, unsigned char *memory, int32_t w);
 
 qsa_status qsa_check_rule(const char *call, qsa_rule rule);
 // Struct, pointers and stride; `written`: the rule's ids must fit.
@@ -25,5 +27,11 @@ qsa_status qsa_check_selected(const char *call, const qsa_geometry *g, const qsa
                               int32_t n);
 // Row i of a selection, read into a wave's row.
 void qsa_use_selection(const qsa_selection *selection, int32_t i, qsa_wave_row *row);
+
+// What forward does between prep and attend, alone, for measurements and tests: scores, screened where the cache is, and the
+// selection. candidates (null or [rows]) gets how many blocks were scored after screening, -1 where all were. Nothing is
+// checked; the workspace is one of QSA_STAGE_FORWARD for as many rows.
+void qsa_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                const float *index_q, qsa_rule rule, qsa_selection *selection, int32_t *candidates, void *workspace);
 
 #endif

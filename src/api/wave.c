@@ -46,14 +46,19 @@ void qsa_wave_queries(qsa_wave *wave) {
     qsa_context_run(wave->context, wave->count, queries_of_row, wave);
 }
 
+// Blocks of a row that are scored.
+static int32_t scored_blocks(const qsa_wave *wave, const qsa_wave_row *row) {
+    return !row->scores ? 0 : row->blocks ? row->candidates : row->n / wave->geometry->ratio;
+}
+
 // Task t scores blocks t / rows * BLOCKS_PER_TASK .. of row t % rows.
 static void score_span(void *arg, int32_t task) {
     const qsa_wave *wave = arg;
     const qsa_wave_row *row = &wave->rows[task % wave->count];
     const qsa_cache *cache = wave->cache;
-    const int32_t blocks = row->n / wave->geometry->ratio;
+    const int32_t blocks = scored_blocks(wave, row);
     const int64_t first = (int64_t)(task / wave->count) * BLOCKS_PER_TASK;
-    if (!row->scores || first >= blocks)
+    if (first >= blocks)
         return;
     qsa_score_args args = {.index_q = row->index_q,
                            .heads = wave->geometry->index_heads,
@@ -65,14 +70,15 @@ static void score_span(void *arg, int32_t task) {
                            .page_blocks = cache->page_blocks,
                            .first = (int32_t)first,
                            .end = blocks - first < BLOCKS_PER_TASK ? blocks : (int32_t)first + BLOCKS_PER_TASK,
-                           .scores = row->scores + first};
+                           .scores = row->scores + first,
+                           .blocks = row->blocks};
     wave->context->kernels.score(&args);
 }
 
 void qsa_wave_score(qsa_wave *wave) {
     int32_t spans = 0;
     for (int32_t i = 0; i < wave->count; i++) {
-        const int32_t blocks = wave->rows[i].scores ? wave->rows[i].n / wave->geometry->ratio : 0;
+        const int32_t blocks = scored_blocks(wave, &wave->rows[i]);
         const int32_t wanted = (blocks + BLOCKS_PER_TASK - 1) / BLOCKS_PER_TASK;
         spans = wanted > spans ? wanted : spans;
     }
@@ -101,8 +107,11 @@ static void select_row(void *arg, int32_t i) {
     }
     int32_t cut_cells, last = 0;
     row->count = qsa_take(wave->geometry, wave->rule, row->n, &cut_cells);
-    qsa_topk_args args = {.scores = row->scores, .blocks = blocks, .take = row->count, .ids = row->ids, .last = &last};
+    qsa_topk_args args = {
+        .scores = row->scores, .blocks = scored_blocks(wave, row), .take = row->count, .ids = row->ids, .last = &last};
     wave->context->kernels.topk(&args);
+    for (int32_t k = 0; row->blocks && k < row->count; k++)
+        row->ids[k] = row->blocks[row->ids[k]]; // candidates ascend, so their order among equals is the blocks'
     if (cut_cells > 0) {
         row->cut_index = last;
         row->cut_cells = cut_cells;

@@ -10,12 +10,18 @@
 
 typedef struct qsa_wave_row {
     int32_t sequence;
-    int32_t n;         // cells the row sees
-    int32_t batch_row; // its row in the batch or row set
-    float *q;          // [heads][head_dim]
-    float *index_q;    // [index_heads][index_dim]
-    float *scores;     // [n / ratio]
-    int32_t *ids;      // selected blocks, ascending
+    int32_t n;             // cells the row sees
+    int32_t batch_row;     // its row in the batch or row set
+    float *q;              // [heads][head_dim]
+    float *index_q;        // [index_heads][index_dim]
+    float *scores;         // [n / ratio]; with `blocks` those of the candidates
+    float *lower;          // [n / ratio] lower bounds of screening, or null
+    int32_t *blocks;       // candidates of screening, ascending; null: all blocks are scored
+    int32_t candidates;    // their count
+    int16_t *screen_codes; // index_q in integers, see qsa_screen_query_args
+    float *screen_scales;
+    float screen_bound[3];
+    int32_t *ids; // selected blocks, ascending
     int32_t count, cut_index, cut_cells;
     int32_t given;    // 1: ids were given, the row is neither scored nor selected
     int32_t *list;    // row numbers of the selected cells in the cache
@@ -52,7 +58,8 @@ static inline int32_t qsa_chunks_of(int32_t selected) {
 
 // Phases. Each runs over all rows of the wave on the context's threads.
 void qsa_wave_queries(qsa_wave *wave); // q and index_q from the batch's raw rows
-void qsa_wave_score(qsa_wave *wave);   // every row with scores not null
+void qsa_wave_screen(qsa_wave *wave);  // candidates of the rows with scores and lower not null, where it pays
+void qsa_wave_score(qsa_wave *wave);   // every row with scores not null: candidates or all blocks
 void qsa_wave_select(qsa_wave *wave);  // ids from scores; rows below the budget get all blocks
 void qsa_wave_list(qsa_wave *wave);    // cells of the selection, through the page table
 void qsa_wave_attend(qsa_wave *wave);

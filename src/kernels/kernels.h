@@ -18,8 +18,12 @@
     X(prep, norm_rope)                                                                                                 \
     X(prep, store)                                                                                                     \
     X(prep, pool)                                                                                                      \
+    X(prep, screen_key)                                                                                                \
     X(score, score)                                                                                                    \
+    X(score, screen_query)                                                                                             \
+    X(score, screen)                                                                                                   \
     X(topk, topk)                                                                                                      \
+    X(topk, candidates)                                                                                                \
     X(attend, attend)                                                                                                  \
     X(merge, merge)                                                                                                    \
     X(merge, gate)

@@ -266,6 +266,8 @@ static void cache(void) {
     CACHE(x.page_cells = 66, "config->page_cells is 66");
     CACHE(x.rollback = -2, "config->rollback");
     CACHE(x.rollback = INT32_MAX, "config->rollback");
+    CACHE(x.screen = 2, "config->screen");
+    CACHE(x.screen = -1, "config->screen");
     CACHE(x.max_cells = INT32_MAX, "config->max_cells");
     CACHE(x.pages = INT32_MAX, "config->pages");
     CACHE((x.pages = 1 << 14, x.page_cells = 1 << 17), "config->pages");

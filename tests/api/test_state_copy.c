@@ -73,10 +73,12 @@ static void copy_sequence(const fx_session *from, fx_session *to, int32_t i, int
 // The original at some length is copied, whole or cut to n cells, and both go on with the same tokens.
 static void copy_and_go_on(const fx_results *base, const fx_options *o, int32_t length, int32_t n, rng *r) {
     const fx_world *world = base->world;
-    fx_session from = fx_open(world, o);
+    fx_options other = *o;
+    other.screen = (int32_t)rng_below(r, 2); // no part of a sequence
+    fx_session from = fx_open(world, &other);
     const int32_t count[FX_MAX_SEQUENCES] = {length};
     fx_step(&from, count, NULL);
-    fx_options other = *o;
+    other.screen = (int32_t)rng_below(r, 2);
     other.page_cells = world->geometry.ratio * rng_range(r, 1, 9);
     other.shuffle_pages = 1;
     other.rollback = rollbacks[rng_below(r, 3)];

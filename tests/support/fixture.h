@@ -131,6 +131,7 @@ typedef struct fx_options {
     int32_t chunk;  // tokens of a sequence per batch, 0: all
     int interleave; // 1: all sequences in each batch, rows in random order; 0: one sequence after the other
     int gate, masked, stages;
+    int32_t screen;              // of the cache
     int shuffle_pages;           // the pool's pages in random order
     const fx_results *use;       // forward attends the blocks selected there
     int32_t first_layer, layers; // layers of the world in the cache; layers 0: all

@@ -7,6 +7,7 @@
 #include "num/load.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 void case_make_score(kernel_case *c, rng *r) {
@@ -21,19 +22,28 @@ void case_make_score(kernel_case *c, rng *r) {
     args->first = rng_below(r, 2) ? 0 : rng_range(r, 0, 300);
     args->end = args->first + rng_range(r, 1, most < 150 ? most : 150);
 
+    // All blocks first..end-1, or as many from a list that leaves some out.
+    int32_t blocks[460], block = args->first;
+    const bool listed = rng_below(r, 2);
+    for (int32_t b = args->first; b < args->end; b++, block++) {
+        block += listed ? (int32_t)rng_below(r, 4) : 0;
+        blocks[b] = block;
+    }
     // Pages lie anywhere among twice as many; keys of other pages and blocks are poison.
-    const int32_t page0 = args->first / args->page_blocks, pages = (args->end - 1) / args->page_blocks + 1 - page0;
-    int32_t order[2 * 460 + 2], low = INT32_MAX, high = 0;
+    const int32_t page0 = blocks[args->first] / args->page_blocks, pages = (block - 1) / args->page_blocks + 1 - page0;
+    int32_t order[2 * (460 + 3 * 150)], low = INT32_MAX, high = 0;
     rng_shuffle(r, 2 * pages, order);
     for (int32_t b = args->first; b < args->end; b++) {
-        const int32_t row = order[b / args->page_blocks - page0] * args->page_blocks + b % args->page_blocks;
+        const int32_t row =
+            order[blocks[b] / args->page_blocks - page0] * args->page_blocks + blocks[b] % args->page_blocks;
         low = row < low ? row : low;
         high = row > high ? row : high;
     }
     const size_t bytes = (size_t)args->dim * qsa_type_size(args->format);
     const int keys = case_add(c, CASE_IN, (size_t)(high - low + 1) * bytes);
     for (int32_t b = args->first; b < args->end; b++) {
-        const int32_t row = order[b / args->page_blocks - page0] * args->page_blocks + b % args->page_blocks;
+        const int32_t row =
+            order[blocks[b] / args->page_blocks - page0] * args->page_blocks + blocks[b] % args->page_blocks;
         values_fill(r, key_kind, args->format, (size_t)args->dim,
                     case_use(c, keys, (size_t)(row - low) * bytes, bytes));
     }
@@ -50,9 +60,15 @@ void case_make_score(kernel_case *c, rng *r) {
     case_point(c, &args->block_keys, keys, -(int64_t)((size_t)low * bytes));
     case_point(c, &args->page_table, table, -(int64_t)((size_t)page0 * sizeof(int32_t)));
     case_point(c, &args->scores, scores, 0);
-    snprintf(c->what, sizeof c->what, "q %s, keys %s %s, heads %d, dim %d, page_blocks %d, blocks %d..%d",
+    if (listed) {
+        const size_t list_bytes = (size_t)(args->end - args->first) * sizeof(int32_t);
+        const int list = case_add(c, CASE_IN, list_bytes);
+        memcpy(case_use(c, list, 0, list_bytes), blocks + args->first, list_bytes);
+        case_point(c, &args->blocks, list, -(int64_t)((size_t)args->first * sizeof(int32_t)));
+    }
+    snprintf(c->what, sizeof c->what, "q %s, keys %s %s, heads %d, dim %d, page_blocks %d, blocks %d..%d%s",
              values_name(kind), values_type_name(args->format), values_name(key_kind), args->heads, args->dim,
-             args->page_blocks, args->first, args->end - 1);
+             args->page_blocks, args->first, args->end - 1, listed ? " of a list" : "");
 }
 
 void case_make_topk(kernel_case *c, rng *r) {

@@ -73,4 +73,16 @@ typedef struct qsa_pool_args {
 } qsa_pool_args;
 typedef void (*qsa_pool_fn)(const qsa_pool_args *args);
 
+// screen_key: the screening copy of a stored block key: key = scale * codes + rest with ||rest|| <= residual. A key that is
+// not finite, or beyond QSA_SCREEN_MOST, gets codes 0, scale 0 and residual +inf.
+typedef struct qsa_screen_key_args {
+    const void *key; // [dim] as stored, aligned to the format's element
+    qsa_type format; // f32, f16, bf16
+    int32_t dim;
+    int8_t *codes;   // [qsa_screen_stride(dim)], zeros behind dim
+    float *scale;    // largest magnitude / 127, or 0
+    float *residual; // rounded up
+} qsa_screen_key_args;
+typedef void (*qsa_screen_key_fn)(const qsa_screen_key_args *args);
+
 #endif

@@ -14,8 +14,9 @@ void qsa_score_ref(const qsa_score_args *args) {
     const unsigned char *keys = args->block_keys;
     const size_t key_bytes = (size_t)args->dim * qsa_type_size(args->format);
     for (int32_t b = args->first; b < args->end; b++) {
-        size_t page = (size_t)args->page_table[b / args->page_blocks];
-        size_t row = page * (size_t)args->page_blocks + (size_t)(b % args->page_blocks);
+        const int32_t block = args->blocks ? args->blocks[b] : b;
+        size_t page = (size_t)args->page_table[block / args->page_blocks];
+        size_t row = page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks);
         qsa_load_row(key, keys + row * key_bytes, args->format, args->dim);
         float sum = 0.0f;
         for (int32_t h = 0; h < args->heads; h++)

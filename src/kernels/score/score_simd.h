@@ -49,23 +49,24 @@ QSA_INLINE void score_heads(float sum[BLOCKS], const qsa_score_args *args, int32
     }
 }
 
+// Where the key of the i-th block lies.
+QSA_INLINE const unsigned char *score_key(const qsa_score_args *args, int32_t i, size_t bytes) {
+    const int32_t block = args->blocks ? args->blocks[i] : i;
+    const size_t page = (size_t)args->page_table[block / args->page_blocks];
+    return (const unsigned char *)args->block_keys +
+           (page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks)) * bytes;
+}
+
 QSA_INLINE void score_format(const qsa_score_args *args, qsa_type format) {
-    const unsigned char *all = args->block_keys;
     const size_t bytes = (size_t)args->dim * qsa_type_size(format);
     for (int32_t b = args->first; b < args->end; b += BLOCKS) {
         const unsigned char *keys[BLOCKS];
         const int32_t count = args->end - b < BLOCKS ? args->end - b : BLOCKS;
-        for (int32_t i = 0; i < BLOCKS; i++) { // the last block stands in for those behind it
-            const int32_t block = b + (i < count ? i : count - 1);
-            const size_t page = (size_t)args->page_table[block / args->page_blocks];
-            keys[i] = all + (page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks)) * bytes;
-        }
+        for (int32_t i = 0; i < BLOCKS; i++) // the last block stands in for those behind it
+            keys[i] = score_key(args, b + (i < count ? i : count - 1), bytes);
         if (b + 2 * BLOCKS <= args->end) { // the next eight keys, wherever their page is
             for (int32_t i = 0; i < BLOCKS; i++) {
-                const int32_t block = b + BLOCKS + i;
-                const size_t page = (size_t)args->page_table[block / args->page_blocks];
-                const unsigned char *key =
-                    all + (page * (size_t)args->page_blocks + (size_t)(block % args->page_blocks)) * bytes;
+                const unsigned char *key = score_key(args, b + BLOCKS + i, bytes);
                 for (size_t at = 0; at < bytes; at += 64)
                     QSA_PREFETCH(key + at);
             }
