@@ -101,7 +101,7 @@ static void softmax(double *logits, int32_t count) {
 
 static int32_t kv_head(const check_model *m, int32_t h) {
     const qsa_geometry *g = &m->file->geometry;
-    return m->variant.attend == CHECK_ATTEND_MODULO ? h % g->kv_heads : h / (g->heads / g->kv_heads);
+    return m->variant.attend == CHECK_ATTEND_MODULO ? h % g->kv_heads : h * g->kv_heads / g->heads;
 }
 
 // In eight sums, which the compiler keeps in vectors: most of a search's time goes by here.

@@ -153,7 +153,7 @@ static void expand(const char *text, const check_fault *fault, char *to, size_t 
 }
 
 check_words check_fault_words(const check_fault *fault, const qsa_geometry *geometry) {
-    check_words words;
+    check_words words = {0};
     char more[192] = "";
     char text[512];
     if (fault->kind == CHECK_FAULT_THETA) {

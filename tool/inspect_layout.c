@@ -42,7 +42,11 @@ static bool collect(inspect_layout *l, const pipeline *run, tool_error *error) {
         }
         l->n_panels += panel->rows > 0;
     }
-    return l->rows > 0 || tool_fail(error, "no row to draw: every token of the rows is masked");
+    if (l->rows == 0) {
+        tool_fail(error, "no row to draw: every token of the rows is masked");
+        return false;
+    }
+    return true;
 }
 
 static void lay_cells(inspect_layout *l, int32_t ratio) {
@@ -76,7 +80,8 @@ static bool lay_rows(inspect_layout *l, tool_error *error) {
         l->rows_a_bin = (int32_t)(l->rows_a_bin < 16 ? l->rows_a_bin + 1 : ceil_div(l->rows_a_bin * 9LL, 8));
     }
     if (tall(l, l->rows_a_bin) > most) {
-        return tool_fail(error, "%d sequences do not fit into %d pixels", l->n_panels, INSPECT_MOST);
+        tool_fail(error, "%d sequences do not fit into %d pixels", l->n_panels, INSPECT_MOST);
+        return false;
     }
     int32_t y = TOP + (l->n_panels > 1 && l->gap == GAP ? GAP / 2 : 0);
     for (int32_t p = 0; p < l->n_panels; p++) {
@@ -89,7 +94,7 @@ static bool lay_rows(inspect_layout *l, tool_error *error) {
 }
 
 bool inspect_layout_make(inspect_layout *l, const pipeline *run, tool_error *error) {
-    *l = (inspect_layout){0};
+    *l = (inspect_layout){.cells = 1};
     if (!collect(l, run, error)) {
         inspect_layout_free(l);
         return false;

@@ -52,7 +52,7 @@ static size png_size(const char *path) {
 static void assert_well_formed(const char *path) {
     size_t n = 0;
     char *text = (char *)read_bytes(path, &n);
-    const char *open[64];
+    const char *nest[64] = {0};
     size_t depth = 0;
     size_t elements = 0;
     assert_int_equal(strlen(text), n);
@@ -66,11 +66,11 @@ static void assert_well_formed(const char *path) {
         if (at[1] == '/') {
             assert_true(depth > 0);
             depth--;
-            assert_memory_equal(open[depth], name, length);
+            assert_memory_equal(nest[depth], name, length);
         } else if (at[1] != '?' && at[1] != '!') {
             assert_true(elements++ || strncmp(name, "svg", 3) == 0);
             assert_true(depth < 64);
-            open[depth] = name;
+            nest[depth] = name;
             depth += end[-1] != '/';
         }
         at = end;

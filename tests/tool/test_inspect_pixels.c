@@ -5,6 +5,7 @@
 #include "support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../../tool/inspect_layout.c"
 #include "../../tool/inspect_pixels.c"
@@ -81,6 +82,16 @@ static void drop(fixture *f) {
     free(f);
 }
 
+static inspect_layout lay_out(const fixture *f) {
+    tool_error error;
+    inspect_layout l;
+    if (!inspect_layout_make(&l, &f->run, &error)) {
+        fail_msg("%s", error.text);
+        exit(1); // not reached: tells the analyzer
+    }
+    return l;
+}
+
 static uint32_t *paint(const inspect_layout *l, const fixture *f) {
     tool_error error;
     uint32_t *pixels = calloc((size_t)l->width * (size_t)l->panels[0].height, sizeof *pixels);
@@ -91,10 +102,8 @@ static uint32_t *paint(const inspect_layout *l, const fixture *f) {
 
 static void test_every_cell(void **state) {
     (void)state;
-    tool_error error;
-    inspect_layout l;
     fixture *f = make(30, 0, 1);
-    assert_true(inspect_layout_make(&l, &f->run, &error));
+    inspect_layout l = lay_out(f);
     assert_int_equal(l.bin, 1);
     assert_int_equal(l.rows_a_bin, 1);
     assert_int_equal(l.width, 30 * l.scale);
@@ -122,10 +131,8 @@ static void test_every_cell(void **state) {
 // 10,000 cells: blocks share pixels, whole ones.
 static void test_binned_cells(void **state) {
     (void)state;
-    tool_error error;
-    inspect_layout l;
     fixture *f = make(10000, 9997, 1); // n = 9998, 9999, 10000
-    assert_true(inspect_layout_make(&l, &f->run, &error));
+    inspect_layout l = lay_out(f);
     assert_int_equal(l.bin, 8); // 5 cells a pixel, rounded up to blocks
     assert_int_equal(l.width, 1250);
     uint32_t *pixels = paint(&l, f);
@@ -145,11 +152,9 @@ static void test_binned_cells(void **state) {
 
 static void test_binned_rows(void **state) {
     (void)state;
-    tool_error error;
-    inspect_layout l;
     fixture *f = make(20000, 3, 2); // n even: 4, 6, ...
     f->file.geometry.budget = BUDGET;
-    assert_true(inspect_layout_make(&l, &f->run, &error));
+    inspect_layout l = lay_out(f);
     assert_int_equal(l.rows_a_bin, 3); // 9,999 rows, fewer than 3,900 pixels
     assert_int_equal(l.band, 1);
     assert_true(l.picture_width <= INSPECT_MOST && l.picture_height <= INSPECT_MOST);
