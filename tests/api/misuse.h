@@ -82,18 +82,16 @@ static inline void misuse_check(qsa_status got, qsa_status want, const char *cal
     plain_check(misuse_unchanged(), file, line, "a refused call changed something");
 }
 
+// An expression, so that a test may hold hundreds of them.
 #define REFUSED(name, call, status, word)                                                                              \
-    do {                                                                                                               \
-        misuse_clear();                                                                                                \
-        misuse_check((call), (status), (name), (word), __FILE__, __LINE__);                                            \
-    } while (0)
+    (misuse_clear(), misuse_check((call), (status), (name), (word), __FILE__, __LINE__))
 
-// The call with a copy `x` of a good struct in which one thing was changed.
+// The call with a copy `x` of a good struct in which one thing was changed. A block.
 #define WITH(type, good, change, name, call, status, word)                                                             \
-    do {                                                                                                               \
+    {                                                                                                                  \
         type x = (good);                                                                                               \
         change;                                                                                                        \
         REFUSED(name, call, status, word);                                                                             \
-    } while (0)
+    }
 
 #endif

@@ -103,7 +103,7 @@ static void run_poisoned(const fx_world *world, const fx_options *o, const uint8
     const int32_t count[FX_MAX_SEQUENCES] = {n - 1, 0}, one[FX_MAX_SEQUENCES] = {1, 0};
     fx_session from = fx_open(world, o), to = fx_open(world, o);
     fx_step(&from, count, NULL);
-    const size_t vectors = (size_t)(n * g->kv_heads), dim = (size_t)g->head_dim;
+    const size_t heads = (size_t)g->kv_heads, vectors = (size_t)n * heads, dim = (size_t)g->head_dim;
     const size_t element = o->kv_type == QSA_I8 ? 1 : fx_element(o->kv_type);
     unsigned char *kv[2] = {fx_alloc(vectors * dim * element), fx_alloc(vectors * dim * element)};
     uint16_t *scales[2] = {fx_alloc(vectors * 2), fx_alloc(vectors * 2)};
@@ -115,7 +115,7 @@ static void run_poisoned(const fx_world *world, const fx_options *o, const uint8
     FX_OK(qsa_cache_read(from.cache, 0, from.sequence[0], 0, n - 1, &cells));
     for (int32_t cell = 0; cell < n - 1; cell++)
         for (int part = 0; part < 2 && (poison_all || !selected[cell]); part++)
-            for (size_t i = (size_t)(cell * g->kv_heads) * dim; i < (size_t)((cell + 1) * g->kv_heads) * dim; i++) {
+            for (size_t i = (size_t)cell * heads * dim; i < ((size_t)cell + 1) * heads * dim; i++) {
                 if (o->kv_type == QSA_I8) {
                     kv[part][i] = i % 2 ? 127 : 0x81;
                     scales[part][i / dim] = 0x7bff;
@@ -229,7 +229,7 @@ static void events(void) {
             PLAIN_CHECK(e.nan == 0 && e.infinite == 0 && e.saturated == 0);
             // The stored codes of token 7: 0 for NaN, +-127 for the infinities.
             if (kv == 3) {
-                int8_t codes[2 * 24];
+                int8_t codes[2 * 24] = {0};
                 qsa_cells cells = {.size = sizeof cells, .v = codes};
                 FX_OK(qsa_cache_read(s.cache, 0, s.sequence[0], 7, 1, &cells));
                 PLAIN_CHECK(codes[0] == 0 && codes[5] == 127 && codes[25] == -127 && codes[26] == 0);

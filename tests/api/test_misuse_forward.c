@@ -85,10 +85,10 @@ static qsa_status prep(const qsa_batch *batch) {
 
 // Both calls refuse the changed batch in the same words.
 #define BATCH(change, word)                                                                                            \
-    do {                                                                                                               \
+    {                                                                                                                  \
         WITH(qsa_batch, t.batch.batch, change, "qsa_forward", forward(&x, &t.options, &t.to), QSA_ERR_ARGUMENT, word); \
         WITH(qsa_batch, t.batch.batch, change, "qsa_prep", prep(&x), QSA_ERR_ARGUMENT, word);                          \
-    } while (0)
+    }
 
 static void handles(void) {
     set_up();
@@ -238,19 +238,19 @@ static void geometries_differ(void) {
     WITH(qsa_forward_options, t.options, change, "qsa_forward", forward(&t.batch.batch, &x, &t.to), QSA_ERR_ARGUMENT,  \
          word)
 #define USE(change, word)                                                                                              \
-    do {                                                                                                               \
+    {                                                                                                                  \
         const qsa_selection kept = t.use;                                                                              \
         WITH(qsa_selection, kept, (change, t.use = x), "qsa_forward", forward(&t.batch.batch, &t.options, &t.to),      \
              QSA_ERR_ARGUMENT, word);                                                                                  \
         t.use = kept;                                                                                                  \
-    } while (0)
+    }
 #define GIVE(change, word)                                                                                             \
-    do {                                                                                                               \
+    {                                                                                                                  \
         const qsa_selection kept = t.give;                                                                             \
         WITH(qsa_selection, kept, (change, t.give = x), "qsa_forward", forward(&t.batch.batch, &t.options, &t.to),     \
              QSA_ERR_ARGUMENT, word);                                                                                  \
         t.give = kept;                                                                                                 \
-    } while (0)
+    }
 
 static void options(void) {
     set_up();
@@ -280,12 +280,12 @@ static void options(void) {
 
 // One number of the given selection changed, in a row above the budget.
 #define NUMBER(array, index, value, word)                                                                              \
-    do {                                                                                                               \
+    {                                                                                                                  \
         const int32_t kept = t.array[index];                                                                           \
         t.array[index] = (value);                                                                                      \
         REFUSED("qsa_forward", forward(&t.batch.batch, &t.options, &t.to), QSA_ERR_ARGUMENT, word);                    \
         t.array[index] = kept;                                                                                         \
-    } while (0)
+    }
 
 static void selections(void) {
     set_up();

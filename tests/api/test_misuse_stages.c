@@ -107,10 +107,10 @@ static qsa_status attend(const qsa_row_set *rows, const qsa_selection *selection
 
 // score and attend refuse a changed set of rows in the same words.
 #define ROW_SET(change, word)                                                                                          \
-    do {                                                                                                               \
+    {                                                                                                                  \
         WITH(qsa_row_set, t.rows, change, "qsa_score", score(&x), QSA_ERR_ARGUMENT, word);                             \
         WITH(qsa_row_set, t.rows, change, "qsa_attend", attend(&x, &t.selection), QSA_ERR_ARGUMENT, word);             \
-    } while (0)
+    }
 
 static void row_sets(void) {
     set_up();
@@ -256,13 +256,13 @@ static void attending(void) {
 }
 
 #define MERGE(change, word)                                                                                            \
-    do {                                                                                                               \
+    {                                                                                                                  \
         WITH(qsa_rows_out, t.to, change, "qsa_merge",                                                                  \
              qsa_merge(t.c, &t.g, ROWS, t.records, RECORD, t.one_chunk, NULL, &x, t.lse), QSA_ERR_ARGUMENT,            \
              "out." word);                                                                                             \
         WITH(qsa_rows_out, t.to, change, "qsa_gate", qsa_gate(t.c, &t.g, ROWS, &t.in, &t.in, &x), QSA_ERR_ARGUMENT,    \
              "out." word);                                                                                             \
-    } while (0)
+    }
 
 static void merging(void) {
     set_up();

@@ -49,12 +49,17 @@ typedef struct reader {
     long different;
 } reader;
 
+// Bytes, whatever they mean.
+static int differs(const void *a, const void *b, size_t bytes) {
+    return memcmp(a, b, bytes) != 0;
+}
+
 static void *reader_main(void *argument) {
     reader *r = argument;
     while (!atomic_load(&writer_done)) {
         memset(&r->got, 0, sizeof r->got);
         read_all(r->context, r->workspace, r->bytes, &r->got);
-        r->different += memcmp(&r->got, &r->want, sizeof r->want) != 0;
+        r->different += differs(&r->got, &r->want, sizeof r->want);
         atomic_fetch_add(&reader_rounds, 1);
     }
     return NULL;

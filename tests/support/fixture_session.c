@@ -25,8 +25,7 @@ qsa_cache_config fx_config(const fx_world *w, const fx_options *o) {
                           .kv_type = o->kv_type,
                           .block_key_type = o->block_key_type,
                           .page_cells = o->page_cells,
-                          .rollback = o->rollback,
-                          .screen = o->screen};
+                          .rollback = o->rollback};
     int32_t pages = 1, longest = 1;
     for (int32_t s = 0; s < w->sequences; s++) {
         pages += (w->length[s] + c.page_cells - 1) / c.page_cells;
@@ -90,7 +89,7 @@ void fx_close(fx_session *s) {
 }
 
 int32_t fx_next(fx_session *s, const int32_t *count, int32_t *tokens) {
-    int32_t left[FX_MAX_SEQUENCES], rows = 0, n = 0;
+    int32_t left[FX_MAX_SEQUENCES] = {0}, rows = 0, n = 0;
     for (int32_t i = 0; i < s->world->sequences; i++)
         n += left[i] = count[i];
     while (rows < n) {
@@ -153,7 +152,7 @@ void fx_read(const fx_session *s, fx_results *r) {
             free(r->stored[world_layer][i]);
             r->stored[world_layer][i] = at;
             r->stored_bytes[world_layer][i] = raw + positions + 2 * (kv + scales) + blocks;
-            qsa_cells tail = {.size = sizeof tail, .index_keys = (float *)at, .positions = (int32_t *)(at + raw)};
+            qsa_cells tail = {.size = sizeof tail, .index_keys = (void *)at, .positions = (void *)(at + raw)};
             FX_OK(qsa_cache_read(s->cache, layer, s->sequence[i], n - open, open, &tail));
             at += raw + positions;
             qsa_cells cells = {.size = sizeof cells, .k = at, .v = at + kv, .block_keys = at + 2 * (kv + scales)};
