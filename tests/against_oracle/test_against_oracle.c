@@ -46,8 +46,8 @@ typedef struct {
 // prep and score for the figures, then forward or the stages for the result: each writes the same batch.
 static void run_batch(bench *b, int32_t first, int32_t count) {
     const qsa_batch batch = rig_batch(&b->rows, b->g, first, count, b->c->gate);
-    const size_t q = (size_t)(b->g->heads * b->g->head_dim), kv = (size_t)(b->g->kv_heads * b->g->head_dim);
-    const size_t iq = (size_t)(b->g->index_heads * b->g->index_dim), at = (size_t)first;
+    const size_t q = (size_t)b->g->heads * (size_t)b->g->head_dim, kv = (size_t)b->g->kv_heads * (size_t)b->g->head_dim;
+    const size_t iq = (size_t)b->g->index_heads * (size_t)b->g->index_dim, at = (size_t)first;
     rig_result view = b->result;
     view.cells += first;
     view.q += at * q;
@@ -138,7 +138,7 @@ static void check_block_keys(bench *b, int s, const rig_stored *stored) {
 // Row i's key and value: stored bits = the oracle's encoding of what prep computed; v is the raw value.
 static void check_cell(bench *b, const rig_stored *stored, int32_t i) {
     const oracle_geometry *g = b->g;
-    const size_t row = (size_t)(g->kv_heads * g->head_dim), cell = (size_t)b->n[i] - 1;
+    const size_t row = (size_t)g->kv_heads * (size_t)g->head_dim, cell = (size_t)b->n[i] - 1;
     const float *k = b->result.k + (size_t)i * row, *v = b->result.v + (size_t)i * row;
     const double *want = b->sequences[b->rows.sequences[i]].k + cell * row;
     raise_to(&worst.k, oracle_max_abs_f32(row, k, want));
@@ -162,7 +162,7 @@ static void check_scores(bench *b, int32_t i, const rig_stored *stored, const or
     const float *scores = b->result.scores + i * b->result.score_stride;
     const int32_t blocks = b->n[i] / b->g->ratio;
     const qsa_type type = b->c->config.block_key_type;
-    const size_t iq = (size_t)(b->g->index_heads * b->g->index_dim);
+    const size_t iq = (size_t)b->g->index_heads * (size_t)b->g->index_dim;
     double *index_q = rig_new(iq, sizeof *index_q), *score = rig_new((size_t)blocks, sizeof *score);
     *error = oracle_max_abs_f32((size_t)blocks, scores, want->score);
     PLAIN_CHECK(*error <= (type == QSA_F32 ? 8e-6 : type == QSA_F16 ? 8e-3 : 6e-2));
@@ -200,7 +200,7 @@ static void check_selection(bench *b, int32_t i, const oracle_row *want, double 
 
 static void check_attention(bench *b, int32_t i, const rig_stored *stored, oracle_row *want) {
     const oracle_geometry *g = b->g;
-    const size_t size = (size_t)(g->heads * g->head_dim);
+    const size_t size = (size_t)g->heads * (size_t)g->head_dim;
     const oracle_rows k = {.f64 = stored->k}, v = {.f64 = stored->v};
     const float *out = b->result.out + (size_t)i * size;
     int32_t *cells = rig_new((size_t)oracle_max_cells(g), sizeof *cells);
@@ -228,7 +228,7 @@ static bool untouched(const void *memory, size_t bytes) {
 
 static void check_row(bench *b, int32_t i, const rig_stored *stored) {
     const oracle_geometry *g = b->g;
-    const size_t size = (size_t)(g->heads * g->head_dim), iq = (size_t)(g->index_heads * g->index_dim);
+    const size_t size = (size_t)g->heads * (size_t)g->head_dim, iq = (size_t)g->index_heads * (size_t)g->index_dim;
     const int s = b->rows.sequences[i];
     PLAIN_CHECK_INT(b->result.cells[i], b->n[i]);
     check_cell(b, stored, i);

@@ -37,7 +37,7 @@ static void check(const oracle_geometry *g, uint64_t seed, bool image) {
     rig_result_init(&result, &r, POSITIONS);
     const qsa_batch batch = rig_batch(&rows, g, 0, POSITIONS, false);
     rig_observe(&r, 0, &batch, &result);
-    const size_t q = (size_t)(g->heads * g->head_dim), iq = (size_t)(g->index_heads * g->index_dim);
+    const size_t q = (size_t)g->heads * (size_t)g->head_dim, iq = (size_t)g->index_heads * (size_t)g->index_dim;
     double *want = rig_new(q > iq ? q : iq, sizeof *want);
     for (int i = 0; i < POSITIONS; i++) {
         const int32_t *at = rows.positions + 3 * i;

@@ -51,7 +51,7 @@ static inline oracle_geometry small_geometry(void) {
 // stands: the two last dims are not rotated. With norm factors of 1 (seed 0).
 static inline void steer(rig_rows *rows, const oracle_geometry *g, int32_t i, double s) {
     float *index = rig_index(rows, g, i);
-    memset(index, 0, (size_t)((g->index_heads + 1) * g->index_dim) * sizeof *index);
+    memset(index, 0, ((size_t)g->index_heads + 1) * (size_t)g->index_dim * sizeof *index);
     for (int h = 0; h < g->index_heads; h++)
         index[(h + 1) * g->index_dim - 1] = 1;
     float *key = index + g->index_heads * g->index_dim;
@@ -63,10 +63,10 @@ static inline void steer(rig_rows *rows, const oracle_geometry *g, int32_t i, do
 static inline bool same_rows(const rig *r, const rig_result *a, int32_t a_at, const rig_result *b, int32_t b_at,
                              int32_t count) {
     const oracle_geometry *g = &r->config.geometry;
-    const size_t q = (size_t)(g->heads * g->head_dim);
+    const size_t q = (size_t)g->heads * (size_t)g->head_dim;
     bool same = true;
     for (int32_t i = 0; i < count; i++) {
-        const size_t x = (size_t)(a_at + i), y = (size_t)(b_at + i);
+        const size_t x = (size_t)a_at + (size_t)i, y = (size_t)b_at + (size_t)i;
         const int32_t *a_ids = a->selection.ids + (int64_t)x * a->selection.stride;
         const int32_t *b_ids = b->selection.ids + (int64_t)y * b->selection.stride;
         same =

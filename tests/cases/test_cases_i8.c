@@ -73,7 +73,7 @@ static void i8_groups(void) {
     const int kernels = rig_wheres(wheres);
     rig_rows_init(&rows, &g, ROWS, 81);
     run(&g, &rows, QSA_I8, NULL, &plain_rig, &plain_result, &plain_stored);
-    const size_t row = (size_t)(g.kv_heads * DIM);
+    const size_t row = (size_t)g.kv_heads * (size_t)DIM;
     for (int e = 0; e < COUNT(edges); e++) {
         for (int group = 0; group < 2; group++) {
             const int begin = group ? 64 : 0, end = group ? DIM : 64, at = group ? 70 : 3;
@@ -92,11 +92,11 @@ static void i8_groups(void) {
             for (int d = begin; d < end; d++)
                 PLAIN_CHECK_INT(codes[d], d == at ? edges[e].code3 : edges[e].code_others);
             check_events(&r, edges[e].nan, edges[e].infinite, edges[e].saturated);
-            PLAIN_CHECK(all_finite(result.out, (size_t)(ROWS * g.heads * DIM)));
+            PLAIN_CHECK(all_finite(result.out, (size_t)ROWS * (size_t)g.heads * (size_t)DIM));
             // Nothing else in the cache has changed: not the other group, head or tokens, nor the keys.
             PLAIN_CHECK_INT(scales[!group], plain_stored.v_scales[(9 * g.kv_heads + 1) * 2 + !group]);
             memcpy((int8_t *)s.v_bits + 9 * row + DIM + begin, (int8_t *)plain_stored.v_bits + 9 * row + DIM + begin,
-                   (size_t)(end - begin));
+                   (size_t)end - (size_t)begin);
             PLAIN_CHECK_BYTES(s.v_bits, plain_stored.v_bits, ROWS * row);
             PLAIN_CHECK_BYTES(s.k_bits, plain_stored.k_bits, ROWS * row);
             PLAIN_CHECK(same_rows(&r, &result, 0, &plain_result, 0, 9)); // rows before the token
@@ -139,7 +139,7 @@ static void i8_random(const char *where) {
     }
     PLAIN_CHECK(events.nans > 5 && events.infinities > 5 && events.saturated > 5);
     check_events(&r, (uint64_t)events.nans, (uint64_t)events.infinities, (uint64_t)events.saturated);
-    PLAIN_CHECK(all_finite(result.out, (size_t)(ROWS * g.heads * DIM)));
+    PLAIN_CHECK(all_finite(result.out, (size_t)ROWS * (size_t)g.heads * (size_t)DIM));
     RIG_OK(qsa_cache_reset_events(r.cache));
     check_events(&r, 0, 0, 0);
     finish(&r, &result, &s);

@@ -47,13 +47,13 @@ typedef struct {
 
 static void make_piece(const oracle_geometry *g, piece *p) {
     rng random = rng_make(91);
-    p->row = (size_t)(g->kv_heads * g->head_dim);
-    const size_t scales = (size_t)(PIECE * g->kv_heads * GROUPS);
+    p->row = (size_t)g->kv_heads * (size_t)g->head_dim;
+    const size_t scales = (size_t)PIECE * (size_t)g->kv_heads * (size_t)GROUPS;
     p->k = rig_new(PIECE * p->row, 1);
     p->v = rig_new(PIECE * p->row, 1);
     p->k_scales = rig_new(scales, 2);
     p->v_scales = rig_new(scales, 2);
-    p->keys = rig_new((size_t)(PIECE / g->ratio * g->index_dim), sizeof(float));
+    p->keys = rig_new((size_t)(PIECE / g->ratio) * (size_t)g->index_dim, sizeof(float));
     rng_fill_bytes(&random, PIECE * p->row, p->k);
     rng_fill_bytes(&random, PIECE * p->row, p->v);
     for (size_t i = 0; i < PIECE * p->row; i++) {
@@ -104,7 +104,7 @@ static void write_cells(rig *r, piece *p, int32_t cells) {
 static void check_row(rig *r, const rig_rows *rows, const piece *p, const rig_result *result, const rig_stored *tail,
                       const int32_t *ids, int32_t i, int32_t n) {
     const oracle_geometry *g = &r->config.geometry;
-    const size_t q = (size_t)(g->heads * g->head_dim), dim = (size_t)g->head_dim, heads = (size_t)g->kv_heads;
+    const size_t q = (size_t)g->heads * (size_t)g->head_dim, dim = (size_t)g->head_dim, heads = (size_t)g->kv_heads;
     const int32_t written = n - i - 1, width = qsa_selected_cells(&r->geometry, QSA_RULE_OFFICIAL, n);
     double *k = rig_new((size_t)width * p->row, sizeof *k), *v = rig_new((size_t)width * p->row, sizeof *v);
     double *query = rig_new(q, sizeof *query), *want = rig_new(q, sizeof *want);
@@ -116,8 +116,8 @@ static void check_row(rig *r, const rig_rows *rows, const piece *p, const rig_re
             double *k_to = k + (size_t)c * p->row + h * dim, *v_to = v + (size_t)c * p->row + h * dim;
             const size_t from = (size_t)(at % PIECE) * heads + h;
             if (at >= written) {
-                memcpy(k_to, tail->k + (size_t)(at - written) * p->row + h * dim, dim * sizeof *k);
-                memcpy(v_to, tail->v + (size_t)(at - written) * p->row + h * dim, dim * sizeof *v);
+                memcpy(k_to, tail->k + ((size_t)at - (size_t)written) * p->row + h * dim, dim * sizeof *k);
+                memcpy(v_to, tail->v + ((size_t)at - (size_t)written) * p->row + h * dim, dim * sizeof *v);
                 continue;
             }
             oracle_i8_decode(g->head_dim, p->k + from * dim, p->k_scales + from * GROUPS, k_to);
@@ -139,7 +139,7 @@ static void check_row(rig *r, const rig_rows *rows, const piece *p, const rig_re
 // The keys and values of the rows themselves, read back.
 static void read_tail(rig *r, int32_t first, int32_t count, rig_stored *s) {
     const oracle_geometry *g = &r->config.geometry;
-    const size_t vectors = (size_t)(count * g->kv_heads), dim = (size_t)g->head_dim;
+    const size_t vectors = (size_t)count * (size_t)g->kv_heads, dim = (size_t)g->head_dim;
     int8_t *k = rig_new(vectors * dim, 1), *v = rig_new(vectors * dim, 1);
     uint16_t *k_scales = rig_new(vectors * GROUPS, 2), *v_scales = rig_new(vectors * GROUPS, 2);
     qsa_cells cells = {.size = sizeof cells, .k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales};
@@ -181,7 +181,7 @@ static void every_kernel(rig *r, const rig_rows *rows) {
     rig_forward(r, 0, &batch, QSA_RULE_OFFICIAL, &result[0]);
     for (int i = 0, count = rig_wheres(wheres); i < count; i++) {
         rig_force(r->context, wheres[i]);
-        memset(result[1].out, 0xff, (size_t)(r->geometry.heads * r->geometry.head_dim) * sizeof(float));
+        memset(result[1].out, 0xff, (size_t)r->geometry.heads * (size_t)r->geometry.head_dim * sizeof(float));
         rig_forward(r, 0, &batch, QSA_RULE_OFFICIAL, &result[1]);
         PLAIN_CHECK(same_rows(r, &result[0], 0, &result[1], 0, 1));
         printf("  kernels %s ran\n", wheres[i]);
@@ -299,7 +299,7 @@ static void far_offsets(const oracle_geometry *g, qsa_type kv_type, qsa_type key
     for (int32_t first = 0; first < SHORT; first += 60) {
         const int32_t count = SHORT - first < 60 ? SHORT - first : 60;
         const qsa_batch batch = rig_batch(&rows, g, first, count, true);
-        const size_t q = (size_t)(g->heads * g->head_dim);
+        const size_t q = (size_t)g->heads * (size_t)g->head_dim;
         for (int32_t layer = 0; layer < layers; layer++) {
             rig_result view = got;
             view.selection.ids += first * view.selection.stride;
@@ -323,9 +323,12 @@ static void far_offsets(const oracle_geometry *g, qsa_type kv_type, qsa_type key
     rig_stored a, b;
     rig_read(&near, 0, 0, &a);
     rig_read(&far, layers - 1, 0, &b);
-    PLAIN_CHECK_BYTES(b.k_bits, a.k_bits, (size_t)(SHORT * g->kv_heads * g->head_dim) * rig_element(kv_type));
-    PLAIN_CHECK_BYTES(b.v_bits, a.v_bits, (size_t)(SHORT * g->kv_heads * g->head_dim) * rig_element(kv_type));
-    PLAIN_CHECK_BYTES(b.key_bits, a.key_bits, (size_t)(SHORT / g->ratio * g->index_dim) * rig_element(key_type));
+    PLAIN_CHECK_BYTES(b.k_bits, a.k_bits,
+                      (size_t)SHORT * (size_t)g->kv_heads * (size_t)g->head_dim * rig_element(kv_type));
+    PLAIN_CHECK_BYTES(b.v_bits, a.v_bits,
+                      (size_t)SHORT * (size_t)g->kv_heads * (size_t)g->head_dim * rig_element(kv_type));
+    PLAIN_CHECK_BYTES(b.key_bits, a.key_bits,
+                      (size_t)(SHORT / g->ratio) * (size_t)g->index_dim * rig_element(key_type));
     rig_stored_free(&a);
     rig_stored_free(&b);
     rig_result_free(&got);

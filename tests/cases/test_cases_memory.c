@@ -55,8 +55,8 @@ static void allocator_fill(void) {
             rig_result_init(&result[f], &r[f], ROWS);
             rig_run(&r[f], &rows, 9, rules[t % 2], true, &result[f]);
             PLAIN_CHECK(same_rows(&r[0], &result[0], 0, &result[f], 0, ROWS));
-            PLAIN_CHECK(all_finite(result[f].out, (size_t)(ROWS * g.heads * g.head_dim)));
-            PLAIN_CHECK(all_finite(result[f].lse, (size_t)(ROWS * g.heads)));
+            PLAIN_CHECK(all_finite(result[f].out, (size_t)ROWS * (size_t)g.heads * (size_t)g.head_dim));
+            PLAIN_CHECK(all_finite(result[f].lse, (size_t)ROWS * (size_t)g.heads));
         }
         for (int f = 0; f < COUNT(fills); f++) {
             rig_result_free(&result[f]);
@@ -71,7 +71,7 @@ static void allocator_fill(void) {
 // NaN (f32, f16, bf16) or the largest codes and scales (i8), or zeros.
 static void unselected_rows(void) {
     const oracle_geometry g = small_geometry();
-    const size_t kv = (size_t)(g.kv_heads * g.head_dim), cells = 64;
+    const size_t kv = (size_t)g.kv_heads * (size_t)g.head_dim, cells = 64;
     float *k = rig_new(cells * kv, sizeof *k), *v = rig_new(cells * kv, sizeof *v);
     float keys[16 * 24];
     rig_rows rows;
@@ -106,7 +106,7 @@ static void unselected_rows(void) {
             rig_run(&r[poison], &rows, 7, rules[t % 2], false, &result[poison]);
         }
         PLAIN_CHECK(same_rows(&r[0], &result[0], 0, &result[1], 0, rows.rows));
-        PLAIN_CHECK(all_finite(result[1].out, (size_t)rows.rows * (size_t)(g.heads * g.head_dim)));
+        PLAIN_CHECK(all_finite(result[1].out, (size_t)rows.rows * (size_t)g.heads * (size_t)g.head_dim));
         for (int poison = 0; poison < 2; poison++) {
             rig_result_free(&result[poison]);
             rig_close(&r[poison]);

@@ -97,7 +97,7 @@ static void index_query(void) {
     PLAIN_CHECK(same_rows(&a, &x, 41, &y, 41, ROWS - 41));
     for (int32_t k = 0; k < g.budget / g.ratio; k++)
         PLAIN_CHECK_INT(y.selection.ids[40 * y.selection.stride + k], k);
-    PLAIN_CHECK(all_finite(y.out, (size_t)(ROWS * g.heads * g.head_dim)));
+    PLAIN_CHECK(all_finite(y.out, (size_t)ROWS * (size_t)g.heads * (size_t)g.head_dim));
     rig_result_free(&x);
     rig_result_free(&y);
     rig_close(&a);
@@ -125,7 +125,8 @@ static void key_and_value(void) {
             const int32_t first = g.budget + g.ratio - 1; // n = budget + r is the first row that selects
             PLAIN_CHECK(same_rows(&a, &x, 0, &y, 0, BAD));
             PLAIN_CHECK(same_rows(&a, &x, first, &y, first, ROWS - first));
-            PLAIN_CHECK(all_finite(y.out, (size_t)(ROWS * g.heads * g.head_dim)) == (kv_types[t] == QSA_I8));
+            PLAIN_CHECK(all_finite(y.out, (size_t)ROWS * (size_t)g.heads * (size_t)g.head_dim) ==
+                        (kv_types[t] == QSA_I8));
             // The key's head is NaN as a whole (its norm is): head_dim of them; an infinity gives one NaN
             // (inf / inf) and zeros.
             const qsa_cache_events events = events_of(&b);

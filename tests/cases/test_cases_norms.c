@@ -28,7 +28,8 @@ static void finish(run *a) {
 }
 
 static bool same(const oracle_geometry *g, const run *a, const run *b) {
-    const size_t cells = (size_t)(ROWS * g->kv_heads * g->head_dim), keys = (size_t)(ROWS / g->ratio * g->index_dim);
+    const size_t cells = (size_t)ROWS * (size_t)g->kv_heads * (size_t)g->head_dim,
+                 keys = (size_t)(ROWS / g->ratio) * (size_t)g->index_dim;
     return same_rows(&a->r, &a->result, 0, &b->result, 0, ROWS) &&
            memcmp(a->stored.k_bits, b->stored.k_bits, cells * sizeof(float)) == 0 &&
            memcmp(a->stored.key_bits, b->stored.key_bits, keys * sizeof(float)) == 0;

@@ -21,7 +21,7 @@ static int32_t check_block_keys(const oracle_geometry *g, rig_rows *rows, int32_
     for (int32_t b = 0; b < blocks; b++) {
         const int32_t first = b * g->ratio;
         oracle_block_key(g, &r.norms, rig_index(rows, g, first) + g->index_heads * g->index_dim,
-                         (size_t)((g->index_heads + 1) * g->index_dim), rows->positions + 3 * first, want);
+                         ((size_t)g->index_heads + 1) * (size_t)g->index_dim, rows->positions + 3 * first, want);
         PLAIN_CHECK(oracle_max_abs((size_t)g->index_dim, stored.block_keys + b * g->index_dim, want) <= 4e-6);
     }
     for (int32_t i = 0; i < rows->rows; i++)
@@ -87,7 +87,7 @@ static void left_padding(void) {
         rig_read(&r, 0, 0, &stored);
         memcpy(got, stored.block_keys, sizeof got);
         oracle_block_key(&g, &r.norms, rig_index(&rows, &g, 0) + g.index_heads * g.index_dim,
-                         (size_t)((g.index_heads + 1) * g.index_dim), first, at[which]);
+                         ((size_t)g.index_heads + 1) * (size_t)g.index_dim, first, at[which]);
         PLAIN_CHECK(oracle_max_abs(24, got, at[which]) <= 4e-6);
         rig_stored_free(&stored);
         rig_result_free(&result);
@@ -126,8 +126,8 @@ static void first_cell_alone(void) {
         rig_result_free(&result);
         rig_close(&r);
     }
-    const size_t keys = (size_t)(40 / g.ratio * g.index_dim) * sizeof(float);
-    const size_t cells = (size_t)(40 * g.kv_heads * g.head_dim) * sizeof(float);
+    const size_t keys = (size_t)(40 / g.ratio) * (size_t)g.index_dim * sizeof(float);
+    const size_t cells = 40 * (size_t)g.kv_heads * (size_t)g.head_dim * sizeof(float);
     PLAIN_CHECK_BYTES(stored[1].key_bits, stored[0].key_bits, keys);
     PLAIN_CHECK_BYTES(stored[2].key_bits, stored[0].key_bits, keys);
     PLAIN_CHECK_BYTES(stored[2].k_bits, stored[0].k_bits, cells);

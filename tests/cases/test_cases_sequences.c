@@ -15,12 +15,12 @@ static void extract(const oracle_geometry *g, const rig_rows *all, int32_t s, ri
     for (int32_t i = 0, at = 0; i < all->rows; i++) {
         if (all->sequences[i] != s)
             continue;
-        const size_t kv = (size_t)(g->kv_heads * g->head_dim) * sizeof(float);
-        memcpy(rig_q(out, g, at), rig_q(all, g, i), 2 * (size_t)(g->heads * g->head_dim) * sizeof(float));
+        const size_t kv = (size_t)g->kv_heads * (size_t)g->head_dim * sizeof(float);
+        memcpy(rig_q(out, g, at), rig_q(all, g, i), 2 * (size_t)g->heads * (size_t)g->head_dim * sizeof(float));
         memcpy(rig_k(out, g, at), rig_k(all, g, i), kv);
         memcpy(rig_v(out, g, at), rig_v(all, g, i), kv);
         memcpy(rig_index(out, g, at), rig_index(all, g, i),
-               (size_t)((g->index_heads + 1) * g->index_dim) * sizeof(float));
+               ((size_t)g->index_heads + 1) * (size_t)g->index_dim * sizeof(float));
         memcpy(out->positions + 3 * at, all->positions + 3 * i, 3 * sizeof(int32_t));
         at++;
     }
@@ -79,7 +79,7 @@ static void check(qsa_type kv_type, qsa_type key_type, qsa_rule rule, int32_t ch
     for (int again = 0; again < 3; again++) {
         rig_run(&together, &all, chunk, rule, true, &got);
         compare(&together, &all, &got, alone);
-        memset(got.out, 0xff, (size_t)(all.rows * g.heads * g.head_dim) * sizeof(float));
+        memset(got.out, 0xff, (size_t)all.rows * (size_t)g.heads * (size_t)g.head_dim * sizeof(float));
         for (int32_t s = 0; s < SEQUENCES; s++) { // pages go back in another order than they were taken
             const int32_t which = (s * 3 + again) % SEQUENCES;
             int32_t number = -1;

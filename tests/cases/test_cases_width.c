@@ -22,7 +22,7 @@ static float expected_mean(const oracle_geometry *g, oracle_rule rule, int32_t n
 
 static void fill(rig_rows *rows, const oracle_geometry *g, int32_t count) {
     rig_rows_init(rows, g, count, 3);
-    memset(rows->k, 0, (size_t)(count * g->kv_heads * g->head_dim) * sizeof(float));
+    memset(rows->k, 0, (size_t)count * (size_t)g->kv_heads * (size_t)g->head_dim * sizeof(float));
     for (int32_t i = 0; i < count; i++) {
         steer(rows, g, i, (double)(i / g->ratio + 1) / (count / g->ratio + 2));
         for (int d = 0; d < g->kv_heads * g->head_dim; d++)

@@ -174,7 +174,7 @@ static size_t row_size(const oracle_geometry *g, int which) {
     if (which == 0)
         return 2 * (size_t)g->heads * (size_t)g->head_dim;
     if (which == 3)
-        return (size_t)(g->index_heads + 1) * (size_t)g->index_dim;
+        return ((size_t)g->index_heads + 1) * (size_t)g->index_dim;
     return (size_t)g->kv_heads * (size_t)g->head_dim;
 }
 

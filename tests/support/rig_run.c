@@ -87,7 +87,7 @@ static qsa_rows_out out_of(const rig *r, float *out) {
 
 // All rows in one call if all attend, else the attending ones one by one.
 static void score(rig *r, int32_t layer, const qsa_batch *batch, rig_result *s) {
-    const size_t index_q = (size_t)(r->config.geometry.index_heads * r->config.geometry.index_dim);
+    const size_t index_q = (size_t)r->config.geometry.index_heads * (size_t)r->config.geometry.index_dim;
     bool all = true;
     for (int32_t i = 0; batch->attend && i < batch->rows; i++)
         all = all && batch->attend[i];

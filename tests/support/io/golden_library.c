@@ -84,7 +84,7 @@ static void fill_chunk(pass *p, int32_t first, int32_t count) {
     const oracle_geometry *o = &g->geometry;
     const size_t kv = g->linear[GOLDEN_K].outputs, dim = (size_t)o->index_dim;
     for (int32_t i = 0; i < count; i++) {
-        const size_t c = (size_t)(first + i);
+        const size_t c = (size_t)first + (size_t)i;
         const int32_t token = g->token_of_cell[(size_t)p->b * (size_t)g->tokens + c];
         p->rows.sequences[i] = p->b;
         p->rows.attend[i] = stored_row(p, (int32_t)c) >= 0;
@@ -137,7 +137,7 @@ static void measure_cells(pass *p, int32_t first, int32_t count) {
 static bool measure_stages(pass *p, int32_t i, int32_t r, int32_t n) {
     const golden *g = p->g;
     const oracle_geometry *o = &g->geometry;
-    const size_t size = q_size(g), index = (size_t)(o->index_heads * o->index_dim), blocks = (size_t)g->blocks;
+    const size_t size = q_size(g), index = (size_t)o->index_heads * (size_t)o->index_dim, blocks = (size_t)g->blocks;
     const size_t complete = (size_t)(n / o->ratio);
     raise_to(&p->f->q, oracle_max_abs_f32(size, p->plain.q + (size_t)i * size, official(p, g->q, g->rows, r, size)));
     raise_to(&p->f->index_q, oracle_max_abs_f32(index, p->plain.index_q + (size_t)i * index,
