@@ -25,7 +25,8 @@ qsa_cache_config fx_config(const fx_world *w, const fx_options *o) {
                           .kv_type = o->kv_type,
                           .block_key_type = o->block_key_type,
                           .page_cells = o->page_cells,
-                          .rollback = o->rollback};
+                          .rollback = o->rollback,
+                          .screen = o->screen};
     int32_t pages = 1, longest = 1;
     for (int32_t s = 0; s < w->sequences; s++) {
         pages += (w->length[s] + c.page_cells - 1) / c.page_cells;
