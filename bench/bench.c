@@ -61,7 +61,7 @@ static bool run_case(const bench_options *o, bench_json *json, bench_error *erro
 
 static bool run_plot(const bench_options *o, bench_draw draw, bench_error *error) {
     bench_sweep sweep;
-    return bench_sweep_run(&sweep, o, error) && draw(&sweep, o->plot, error);
+    return draw && bench_sweep_run(&sweep, o, error) && draw(&sweep, o->plot, error);
 }
 
 int bench_main(const char *program, int argc, char **argv, bench_draw draw) {
@@ -83,7 +83,7 @@ int bench_main(const char *program, int argc, char **argv, bench_draw draw) {
     if (json)
         putchar('\n');
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        bench_fail(&error, "writing to stdout: %s", strerror(errno));
+        bench_say(&error, "writing to stdout: %s", strerror(errno));
         return bench_refuse(program, &error);
     }
     return 0;

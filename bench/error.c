@@ -8,16 +8,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-bool bench_fail(bench_error *error, const char *format, ...) {
+void bench_say(bench_error *error, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(error->text, sizeof error->text, format, list);
     va_end(list);
-    return false;
 }
 
-bool bench_fail_library(bench_error *error) {
-    return bench_fail(error, "%s", qsa_last_error());
+void bench_say_library(bench_error *error) {
+    bench_say(error, "%s", qsa_last_error());
 }
 
 int bench_refuse(const char *program, const bench_error *error) {

@@ -216,9 +216,11 @@ static bool measurement_open(measurement *m, const bench_options *o, size_t byte
             return bench_fail(error, "no memory for the %zu bytes that --cold flushes with", m->flusher.bytes);
     }
     m->roofs = calloc((size_t)o->samples + 1, sizeof *m->roofs);
+    if (!m->roofs)
+        return bench_fail(error, "no memory for %d samples", (int)o->samples);
     for (int32_t k = 0; k < m->n_probes; k++) {
         m->probes[k].seconds = calloc((size_t)o->samples, sizeof(double));
-        if (!m->probes[k].seconds || !m->roofs)
+        if (!m->probes[k].seconds)
             return bench_fail(error, "no memory for %d samples", (int)o->samples);
     }
     m->team = bench_team_create(o->threads);
@@ -285,6 +287,8 @@ static void name_kernels(bench_result *r, const qsa_context *context) {
         qsa_kernel_info info = {.size = sizeof info};
         if (qsa_kernel_at(i, &info) != QSA_OK || !strstr(stages, info.stage))
             continue;
+        if (!r->options->screen && strncmp(info.kernel, "screen", 6) == 0)
+            continue; // runs with --screen only
         const char *name = qsa_context_kernel(context, info.kernel);
         if (name && strcmp(name, info.name) == 0 && used < sizeof r->kernel)
             used += (size_t)snprintf(r->kernel + used, sizeof r->kernel - used, "%s%s", used ? " " : "", name);

@@ -168,7 +168,7 @@ roof_meter *roof_open(bench_team *team, int32_t threads, size_t bytes, bench_flu
         m->memory = aligned_alloc(LINE, m->part * (size_t)threads);
     }
     if (!m || !m->rates || !m->memory) {
-        bench_fail(error, "no memory for the %zu bytes that the read roof reads", part * (size_t)threads);
+        bench_say(error, "no memory for the %zu bytes that the read roof reads", part * (size_t)threads);
         roof_close(m);
         return NULL;
     }

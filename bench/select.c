@@ -138,7 +138,7 @@ bool world_select(bench_world *w, bench_selection kind, bench_error *error) {
     int32_t *stamps = calloc(cells, sizeof *stamps);
     bool made = scores && stamps;
     if (!made)
-        bench_fail(error, "no memory for the selections of %zu cells", cells);
+        bench_say(error, "no memory for the selections of %zu cells", cells);
     made = made && (kind == BENCH_SCORED ? score_and_take(w, error) : draw(w, kind, scores, error));
     if (made)
         measure(w, stamps);

@@ -9,7 +9,8 @@
 
 static double kv_cell_bytes(const bench_world *w) {
     const qsa_geometry *g = &w->geometry;
-    const double scales = w->options->kv == QSA_I8 ? 2.0 * ((g->head_dim + QSA_GROUP - 1) / QSA_GROUP) : 0;
+    const int32_t groups = (g->head_dim + QSA_GROUP - 1) / QSA_GROUP;
+    const double scales = w->options->kv == QSA_I8 ? 2.0 * groups : 0;
     return 2.0 * g->kv_heads * (g->head_dim * (double)qsa_type_size(w->options->kv) + scales);
 }
 
@@ -31,12 +32,13 @@ static totals sum_rows(const bench_world *w) {
     const qsa_geometry *g = &w->geometry;
     totals t = {0};
     for (int32_t i = 0; i < w->rows; i++) {
-        const int32_t n = w->cells[i], cells = qsa_selected_cells(g, QSA_RULE_OFFICIAL, n);
+        const int32_t n = w->cells[i], cells = qsa_selected_cells(g, QSA_RULE_OFFICIAL, n), blocks = n / g->ratio;
+        const int32_t take = g->budget / g->ratio, chunks = (cells + QSA_CHUNK - 1) / QSA_CHUNK;
         t.cells += cells;
-        t.blocks += n / g->ratio;
-        t.ids += n > g->budget + g->ratio - 1 ? g->budget / g->ratio : 0;
-        t.records += (double)((cells + QSA_CHUNK - 1) / QSA_CHUNK) * g->heads;
-        t.keys += i % w->tokens == w->tokens - 1 ? n / g->ratio : 0;
+        t.blocks += blocks;
+        t.ids += n > g->budget + g->ratio - 1 ? take : 0;
+        t.records += (double)chunks * g->heads;
+        t.keys += i % w->tokens == w->tokens - 1 ? blocks : 0;
         t.finished += n % g->ratio == 0;
     }
     return t;

@@ -31,7 +31,7 @@ void *world_array(bench_world *w, size_t count, size_t size, bench_error *error)
     const size_t bytes = (count * size + 63) / 64 * 64 + 64;
     void *memory = w->n_buffers < WORLD_BUFFERS && count < SIZE_MAX / 2 / size ? aligned_alloc(64, bytes) : NULL;
     if (!memory) {
-        bench_fail(error, "no memory for %zu x %zu bytes", count, size);
+        bench_say(error, "no memory for %zu x %zu bytes", count, size);
         return NULL;
     }
     w->buffers[w->n_buffers++].memory = memory;
@@ -222,7 +222,7 @@ bool world_logits(bench_world *w, double *deviation, bench_error *error) {
         cells.k_scales = malloc(vectors * (size_t)groups * 2);
     bool made = cells.k && (cells.k_scales || w->options->kv != QSA_I8);
     if (!made)
-        bench_fail(error, "no memory for %d cells", (int)count);
+        bench_say(error, "no memory for %d cells", (int)count);
     made =
         made && (qsa_cache_read(w->cache, 0, w->sequences[0], 0, count, &cells) == QSA_OK || bench_fail_library(error));
     double sum = 0, squares = 0, n = (double)count * g->heads;
