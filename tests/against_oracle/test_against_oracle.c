@@ -292,7 +292,7 @@ static void model_width(void) {
 
 int main(int argc, char **argv) {
     base = argc > 1 ? strtoull(argv[1], NULL, 0) : base;
-    cases = argc > 2 ? atoi(argv[2]) : argc > 1 ? 1 : cases;
+    cases = argc > 2 ? (int)strtol(argv[2], NULL, 10) : argc > 1 ? 1 : cases;
     printf("base seed 0x%llx, %d cases and %d of the model's width\n", (unsigned long long)base, cases, wide_cases);
     PLAIN_RUN(random_geometries);
     PLAIN_RUN(model_width);

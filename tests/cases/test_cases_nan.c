@@ -12,8 +12,10 @@ enum { ROWS = 60, BAD = 9, BAD_BLOCK = 2 };
 // those close behind it selects it.
 static void fill(rig_rows *rows, const oracle_geometry *g) {
     rig_rows_init(rows, g, ROWS, 8);
-    for (int32_t i = 0; i < ROWS; i++)
-        steer(rows, g, i, i / g->ratio == BAD_BLOCK ? 1e-3 : (i / g->ratio + 1) / 20.0);
+    for (int32_t i = 0; i < ROWS; i++) {
+        const int32_t block = i / g->ratio;
+        steer(rows, g, i, block == BAD_BLOCK ? 1e-3 : (block + 1) / 20.0);
+    }
 }
 
 static void run(const oracle_geometry *g, const rig_rows *rows, qsa_type kv, qsa_type keys, rig *r, rig_result *s) {

@@ -24,7 +24,8 @@ static void fill(rig_rows *rows, const oracle_geometry *g, int32_t count) {
     rig_rows_init(rows, g, count, 3);
     memset(rows->k, 0, (size_t)count * (size_t)g->kv_heads * (size_t)g->head_dim * sizeof(float));
     for (int32_t i = 0; i < count; i++) {
-        steer(rows, g, i, (double)(i / g->ratio + 1) / (count / g->ratio + 2));
+        const int32_t block = i / g->ratio, blocks = count / g->ratio;
+        steer(rows, g, i, (block + 1.0) / (blocks + 2.0));
         for (int d = 0; d < g->kv_heads * g->head_dim; d++)
             rig_v(rows, g, i)[d] = (float)i;
     }
