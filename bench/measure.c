@@ -287,7 +287,7 @@ static void name_kernels(bench_result *r, const qsa_context *context) {
         qsa_kernel_info info = {.size = sizeof info};
         if (qsa_kernel_at(i, &info) != QSA_OK || !strstr(stages, info.stage))
             continue;
-        if (!r->options->screen && strncmp(info.kernel, "screen", 6) == 0)
+        if (!r->options->screen && (strncmp(info.kernel, "screen", 6) == 0 || strcmp(info.kernel, "candidates") == 0))
             continue; // runs with --screen only
         const char *name = qsa_context_kernel(context, info.kernel);
         if (name && strcmp(name, info.name) == 0 && used < sizeof r->kernel)

@@ -117,34 +117,38 @@ static int equals_fresh_run(engine *e, int32_t user, const float *expected) {
     return qsa_sequence_destroy(e->cache, sequence) || different;
 }
 
-int main(void) {
-    engine e = {0};
+// Prompts, decoding, and the check; 0 if every user equals its fresh run.
+static int serve(engine *e, float *last) {
     int32_t sequence[USERS], users[MOST], sequences[MOST], positions[MOST], rows = 0;
-    if (open_engine(&e))
-        return 1;
     for (int32_t u = 0; u < USERS; u++)
-        if (qsa_sequence_create(e.cache, &sequence[u]))
+        if (qsa_sequence_create(e->cache, &sequence[u]))
             return failed("sequence");
     for (int32_t u = 0; u < USERS; u++)
         for (int32_t p = 0; p < prompts[u]; p++, rows++)
             users[rows] = u, sequences[rows] = sequence[u], positions[rows] = p;
-    if (step(&e, rows, users, sequences, positions))
+    if (step(e, rows, users, sequences, positions))
         return 1;
     for (int32_t s = 0; s < STEPS; s++) {
         for (int32_t u = 0; u < USERS; u++)
             users[u] = u, sequences[u] = sequence[u], positions[u] = prompts[u] + s;
-        if (step(&e, USERS, users, sequences, positions))
+        if (step(e, USERS, users, sequences, positions))
             return 1;
     }
-    const size_t width = (size_t)(e.g.heads * e.g.head_dim);
-    float *last = malloc(USERS * width * sizeof(float));
-    if (!last)
-        return 1;
-    memcpy(last, e.out, USERS * width * sizeof(float));
+    const size_t width = (size_t)e->g.heads * (size_t)e->g.head_dim;
+    memcpy(last, e->out, USERS * width * sizeof(float));
     int different = 0;
     for (int32_t u = 0; u < USERS; u++)
-        different |= equals_fresh_run(&e, u, last + (size_t)u * width);
+        different |= equals_fresh_run(e, u, last + (size_t)u * width);
+    return different;
+}
+
+int main(void) {
+    engine e = {0};
+    int status = open_engine(&e);
+    float *last = status ? NULL : malloc((size_t)USERS * (size_t)e.g.heads * (size_t)e.g.head_dim * sizeof(float));
+    if (last)
+        status = serve(&e, last);
     free(last);
     close_engine(&e);
-    return different;
+    return status || !last;
 }

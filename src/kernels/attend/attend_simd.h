@@ -132,6 +132,7 @@ QSA_INLINE void softmax(float s[QSA_CHUNK], int32_t count, float *m, float *l) {
 
 // O of a fixed number of heads from `at` of the slice on, into t->o: chains over the cells, 16 dims in `low`, 16 more in
 // `high`. Accumulators are named one by one: the compiler would keep an array of them in memory.
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are lists of statements and names.
 #define QSA_DECLARE_1(h) v16 low##h = v16_zero();
 #define QSA_STEP_1(h)    low##h = v16_fma(v16_set(p[h * QSA_CHUNK + c]), a, low##h);
 #define QSA_FINISH_1(h)  v16_store(t->o[h], low##h);
@@ -161,17 +162,19 @@ QSA_INLINE void softmax(float s[QSA_CHUNK], int32_t count, float *m, float *l) {
     }
 
 #if QSA_PV_SMALL
-enum { PV_DIMS = 16 };
+enum { PV_DIMS = 16, PV_HEADS = 6 };
 QSA_ACCUMULATE(accumulate6, QSA_SIX, 1)
 QSA_ACCUMULATE(accumulate2, QSA_TWO, 1)
 QSA_ACCUMULATE(accumulate1, QSA_ONE, 1)
 #else
-enum { PV_DIMS = 32 };
+enum { PV_DIMS = 32, PV_HEADS = 12 };
 QSA_ACCUMULATE(accumulate12, QSA_TWELVE, 2)
 QSA_ACCUMULATE(accumulate6, QSA_SIX, 2)
 QSA_ACCUMULATE(accumulate2, QSA_TWO, 2)
 QSA_ACCUMULATE(accumulate1, QSA_ONE, 2)
 #endif
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 // From t->o to the records of `heads` heads, `dims` dims at most PV_DIMS.
 QSA_INLINE void store_outputs(const tile *t, float *out, int64_t stride, int32_t heads, int32_t dims) {
@@ -189,18 +192,23 @@ QSA_INLINE void accumulate(tile *t, const qsa_attend_args *args, float *out, int
     const int64_t stride = 2 + args->dim;
     for (int32_t h = 0, done; h < args->heads; h += done) {
         const int32_t left = args->heads - h;
+        done = left >= PV_HEADS ? PV_HEADS : left >= 6 ? 6 : left >= 2 ? 2 : 1;
+        switch (done) {
 #if !QSA_PV_SMALL
-        if (left >= 12)
+        case 12:
             accumulate12(t, h, at, count);
-        else
+            break;
 #endif
-            if (left >= 6)
+        case 6:
             accumulate6(t, h, at, count);
-        else if (left >= 2)
+            break;
+        case 2:
             accumulate2(t, h, at, count);
-        else
+            break;
+        default:
             accumulate1(t, h, at, count);
-        done = left >= 12 && !QSA_PV_SMALL ? 12 : left >= 6 ? 6 : left >= 2 ? 2 : 1;
+            break;
+        }
         store_outputs(t, out + h * stride, stride, done, dims);
     }
 }

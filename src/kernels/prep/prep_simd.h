@@ -12,6 +12,8 @@
 #include "kernels/prep/norm_rope.h"
 #include "kernels/simd/simd.h"
 
+#include <assert.h>
+
 QSA_INLINE void v16_norm_vector(float *out, const float *x, const float *factor, int32_t dim, float eps) {
     const float inverse = 1.0f / sqrtf(v16_dot(x, x, dim) / (float)dim + eps);
     int32_t d = 0;
@@ -24,6 +26,7 @@ QSA_INLINE void v16_norm_vector(float *out, const float *x, const float *factor,
 }
 
 QSA_INLINE void v16_rope_vector(float *x, const float *cosine, const float *sine, int32_t half) {
+    assert(half >= 0 && 2 * half <= QSA_MAX_HEAD_DIM);
     int32_t d = 0;
     for (; d + 16 <= half; d += 16) {
         const v16 a = v16_load(x + d), b = v16_load(x + half + d), c = v16_load(cosine + d), s = v16_load(sine + d);
@@ -73,6 +76,7 @@ QSA_INLINE void v16_encode_i8(int8_t *codes, uint16_t *scales, const float *x, i
 }
 
 QSA_INLINE void norm_rope_simd(const qsa_norm_rope_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     float x[QSA_MAX_HEAD_DIM];
     const unsigned char *source = args->x;
     for (int32_t v = 0; v < args->vectors; v++) {
@@ -98,6 +102,7 @@ QSA_INLINE void store_simd(const qsa_store_args *args) {
 }
 
 QSA_INLINE void pool_simd(const qsa_pool_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     float mean[QSA_MAX_HEAD_DIM], key[QSA_MAX_HEAD_DIM];
     v16_load_row(mean, args->keys[0].data, args->keys[0].type, args->dim);
     for (int32_t c = 1; c < args->ratio; c++) {

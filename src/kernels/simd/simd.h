@@ -52,6 +52,7 @@ QSA_INLINE void v16_store_n(float *p, v16 v, int32_t n) {
 // The dims of a stored row behind the last whole 16, zeros behind them. Out of line: rows rarely have any.
 static __attribute__((noinline)) void v16_decode_tail(float out[16], const unsigned char *row, const uint16_t *scales,
                                                       qsa_type format, int32_t d, int32_t dim) {
+    // cppcheck-suppress nullPointer ; scales is null only where the format has none
     const float scale = format == QSA_I8 ? qsa_f32_of_f16(scales[d / QSA_GROUP]) : 0.0f;
     for (int32_t i = 0; i < 16; i++)
         out[i] = d + i >= dim       ? 0.0f

@@ -109,7 +109,7 @@ static void measure_attention(pass *p) {
 static void measure_row(pass *p) {
     const golden *g = p->g;
     const oracle_geometry *o = &g->geometry;
-    size_t size = (size_t)o->heads * (size_t)o->head_dim, index = (size_t)(o->index_heads * o->index_dim);
+    size_t size = (size_t)o->heads * (size_t)o->head_dim, index = (size_t)o->index_heads * (size_t)o->index_dim;
     int32_t token = g->row[p->r];
     size_t at = (size_t)p->b * (size_t)g->tokens + (size_t)token;
     const int32_t *positions = g->positions + at * 3;
