@@ -94,9 +94,9 @@ static void draw_labels(cairo_t *c, const axes *a, const bench_sweep *sweep) {
     bool done[BENCH_SWEEP_STAGES] = {false};
     double free_from = TOP;
     for (int n = 0; n < BENCH_SWEEP_STAGES; n++) {
-        int next = -1;
+        int next = 0;
         for (int s = 0; s < BENCH_SWEEP_STAGES; s++)
-            if (!done[s] && (next < 0 || sweep->ms[s][sweep->points - 1] > sweep->ms[next][sweep->points - 1]))
+            if (!done[s] && (done[next] || sweep->ms[s][sweep->points - 1] > sweep->ms[next][sweep->points - 1]))
                 next = s;
         done[next] = true;
         const double y = fmax(y_of(a, sweep->ms[next][sweep->points - 1]) + 4, free_from);

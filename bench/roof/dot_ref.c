@@ -7,7 +7,7 @@
 enum { TERMS = 8 * BENCH_ROUND };
 
 double bench_dot_ref(int64_t rounds) {
-    int16_t a[TERMS], b[TERMS];
+    int16_t a[TERMS] = {0}, b[TERMS] = {0};
     uint32_t sum[TERMS / 2] = {0};
     volatile int16_t seed = 3;
     for (int i = 0; i < TERMS; i++) {

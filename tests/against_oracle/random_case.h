@@ -127,7 +127,7 @@ static void random_case_print(const random_case *c) {
 static void random_case_rows(const random_case *c, rig_rows *rows) {
     const oracle_geometry *g = &c->config.geometry;
     rng r = rng_make(c->seed ^ 0x7265776f72u);
-    int32_t done[CASE_SEQUENCES] = {0}, start[CASE_SEQUENCES];
+    int32_t done[CASE_SEQUENCES] = {0}, start[CASE_SEQUENCES] = {0};
     rig_rows_init(rows, g, c->rows, c->seed + 1);
     for (int s = 0; s < CASE_SEQUENCES; s++)
         start[s] = PICK(&r, 0, 0, 5, 6000, 262100, 1048000);

@@ -23,7 +23,7 @@ void case_make_score(kernel_case *c, rng *r) {
     args->end = args->first + rng_range(r, 1, most < 150 ? most : 150);
 
     // All blocks first..end-1, or as many from a list that leaves some out.
-    int32_t blocks[460], block = args->first;
+    int32_t blocks[460] = {0}, block = args->first;
     const bool listed = rng_below(r, 2);
     for (int32_t b = args->first; b < args->end; b++, block++) {
         block += listed ? (int32_t)rng_below(r, 4) : 0;
