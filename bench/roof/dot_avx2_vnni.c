@@ -19,9 +19,9 @@ double bench_dot_avx2_vnni(int64_t rounds) {
         }
     double total = 0;
     for (int i = 0; i < BENCH_ROUND; i++) {
-        int lane[sizeof sum[0] / sizeof(int)];
+        int lane[8];
         _mm256_storeu_si256((__m256i *)lane, sum[i]);
-        total += lane[0] + (double)lane[sizeof lane / sizeof lane[0] - 1];
+        total += lane[0] + (double)lane[7];
     }
     return total;
 }

@@ -25,9 +25,9 @@ double bench_dot_avx512(int64_t rounds) {
         }
     double total = 0;
     for (int i = 0; i < BENCH_ROUND; i++) {
-        int lane[sizeof sum[0] / sizeof(int)];
+        int lane[16];
         _mm512_storeu_si512((__m512i *)lane, sum[i]);
-        total += lane[0] + (double)lane[sizeof lane / sizeof lane[0] - 1];
+        total += lane[0] + (double)lane[15];
     }
     return total;
 }
