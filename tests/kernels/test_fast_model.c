@@ -108,8 +108,10 @@ static size_t numbers(const call *c) {
 // Integers nearest to x / (largest / 32767), and that step.
 static float quantize(const float *x, int n, float largest, int64_t *out) {
     const float inverse = largest != 0.0f ? 32767.0f / largest : 0.0f;
-    for (int i = 0; i < n; i++)
-        out[i] = (int64_t)rintf(x[i] * inverse);
+    for (int i = 0; i < n; i++) { // what is not finite makes its head NaN whatever stands here
+        const float rounded = rintf(x[i] * inverse);
+        out[i] = fabsf(rounded) <= 32768.0f ? (int64_t)rounded : 0;
+    }
     return largest / 32767.0f;
 }
 
