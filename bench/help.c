@@ -32,7 +32,7 @@ const char bench_help[] =
     "  --selection random|walk|recent\n"
     "                               blocks that the rows of prompt, decode and merge attend (random)\n"
     "  --logits SD|wide             standard deviation of the logits (1); wide: many are cut to 0\n"
-    "  --screen                     screened scoring\n"
+    "  --screen                     screened scoring, in score-topk and step\n"
     "  --cold, --hot                flushes the caches before each call, or not (hot)\n"
     "  --against P                  step: also the step at P, same run\n"
     "  --samples N                  samples of a run (15)\n"

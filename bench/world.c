@@ -55,14 +55,6 @@ static bool make_layer(bench_world *w, bench_error *error) {
     return qsa_layer_create(w->context, &config, &w->layer) == QSA_OK || bench_fail_library(error);
 }
 
-// The library has no cache with screened scoring yet. Where it has, its option is set here.
-static bool set_screen(const bench_options *options, qsa_cache_config *config, bench_error *error) {
-    (void)config;
-    if (options->screen)
-        return bench_fail(error, "--screen: qsa %s has no screened scoring", qsa_version_string());
-    return true;
-}
-
 static bool make_cache(bench_world *w, bench_error *error) {
     const bench_options *o = w->options;
     qsa_cache_config config;
@@ -70,9 +62,10 @@ static bool make_cache(bench_world *w, bench_error *error) {
     config.kv_type = o->kv;
     config.block_key_type = o->block_keys;
     config.max_sequences = o->seqs;
+    if (config.pages > INT32_MAX / o->seqs)
+        return bench_fail(error, "--pos %d x --seqs %d: more cells than a cache can have", (int)w->pos, (int)o->seqs);
     config.pages *= o->seqs;
-    if (!set_screen(o, &config, error))
-        return false;
+    config.screen = o->screen;
     if (qsa_cache_create(w->context, &config, &w->cache) != QSA_OK)
         return bench_fail_library(error);
     for (int32_t s = 0; s < o->seqs; s++) {

@@ -274,7 +274,7 @@ typedef struct qsa_cache qsa_cache;
 //
 // screen: forward bounds the score of every block from the copy and computes only those scores that may be among the best
 // (docs/numerics.md, screened scoring): the selection, and so every output bit, is the same as without, and of the block
-// keys a fraction is read. It takes index_dim bytes (a multiple of 32) and two floats per block and layer in the cache, and
+// keys a fraction is read. It takes index_dim bytes (rounded up to 32) and two floats per block and layer in the cache, and
 // 4 bytes per block of max_cells, for each row in flight, in forward's workspace. It pays from some 4 x budget cells on, and
 // where scores differ: when most blocks are equal, all of them are computed. The stage calls do not use it.
 //
@@ -351,7 +351,7 @@ QSA_API qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t
 // are required, block_keys if a block is completed, scales for i8. index_keys and positions (both or neither, of all
 // count cells) are required when the new length is no multiple of ratio, since the open block's key is still to be made
 // of them; without them no raw index key before the new length can be read any more. Codes of -128 and negative, NaN or
-// infinite scales are refused: no kernel ever makes them.
+// infinite scales are refused: no kernel ever makes them. Screening's copy of the block keys is made here.
 QSA_API qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, int32_t count,
                                    const qsa_cells *cells);
 

@@ -12,20 +12,20 @@ typedef struct qsa_wave_row {
     int32_t sequence;
     int32_t n;             // cells the row sees
     int32_t batch_row;     // its row in the batch or row set
+    int32_t candidates;    // their count, with `blocks`
     float *q;              // [heads][head_dim]
     float *index_q;        // [index_heads][index_dim]
     float *scores;         // [n / ratio]; with `blocks` those of the candidates
     float *lower;          // [n / ratio] lower bounds of screening, or null
     int32_t *blocks;       // candidates of screening, ascending; null: all blocks are scored
-    int32_t candidates;    // their count
     int16_t *screen_codes; // index_q in integers, see qsa_screen_query_args
     float *screen_scales;
-    float screen_bound[3];
     int32_t *ids; // selected blocks, ascending
     int32_t count, cut_index, cut_cells;
-    int32_t given;    // 1: ids were given, the row is neither scored nor selected
-    int32_t *list;    // row numbers of the selected cells in the cache
-    int32_t selected; // their count
+    int32_t given; // 1: ids were given, the row is neither scored nor selected
+    float screen_bound[3];
+    int32_t selected; // count of the selected cells
+    int32_t *list;    // their row numbers in the cache
     float *records;   // [chunks][heads][2 + head_dim]
 } qsa_wave_row;
 

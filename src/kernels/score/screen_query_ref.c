@@ -42,7 +42,9 @@ void qsa_screen_query_ref(const qsa_screen_query_args *args) {
     const double steps = (args->dim + QSA_LANES - 1) / QSA_LANES + 2 * args->heads + 16;
     const double gamma = steps * 0x1p-24 * 1.01, inflated = 1.0 + 0x1p-20, codes = 127.0 * sqrt((double)args->dim);
     const float per_residual = (float)(norms * (1.0 + gamma) * inflated);
-    args->bound[0] = per_residual > 0x1p-120f ? per_residual : 0x1p-120f; // above 0, for an infinite residual
-    args->bound[1] = (float)(codes * (misses + 2.0 * gamma * (norms + misses)) * inflated);
+    const float per_scale = (float)(codes * (misses + 2.0 * gamma * (norms + misses)) * inflated);
+    // Not below 2^-120: above 0 for an infinite residual, and far from where rounding to float would be an absolute error.
+    args->bound[0] = per_residual > 0x1p-120f ? per_residual : 0x1p-120f;
+    args->bound[1] = per_scale > 0x1p-120f ? per_scale : 0x1p-120f;
     args->bound[2] = 0x1p-120f;
 }
