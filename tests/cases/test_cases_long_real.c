@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Long contexts: 262,144 and 1,048,576 cells of the real geometry written straight into an i8 cache (65,536
-// blocks overflow a grid dimension elsewhere), and byte offsets above 2^31 and 2^32 in every array of a
-// cache (int32 offsets at 349,525 cells x 12 layers elsewhere). Memory comes from mmap without a
-// reservation, so that only what is written exists, and is counted.
+// blocks overflow a grid dimension elsewhere). Blocks all over are selected and attended, by every set of
+// kernels; nothing is allocated but what was announced.
 // LABELS: real
 // RUNNER: plain
-#define _DEFAULT_SOURCE // MAP_ANONYMOUS, MAP_NORESERVE
-#include "api/cache.h"
+#include "lazy_memory.h"
+
 #include "cases.h"
-
-#include <sys/mman.h>
-
-typedef struct {
-    size_t held, peak;
-    long allocations;
-} hook;
-
-static void *hook_alloc(void *user, size_t bytes, size_t align) {
-    hook *h = user;
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    (void)align; // a page aligns to anything the library asks for
-    h->held += bytes;
-    h->peak = h->held > h->peak ? h->held : h->peak;
-    h->allocations++;
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static void hook_free(void *user, void *memory, size_t bytes) {
-    hook *h = user;
-    h->held -= bytes;
-    munmap(memory, bytes);
-}
-
-// ---- Many cells -------------------------------------------------------------------------------
 
 enum { PIECE = 50000, ROWS = 6, GROUPS = 4 }; // no power of two: a wrapped offset finds other cells
 
@@ -253,124 +227,10 @@ static void cells_1048576(void) {
 }
 #endif
 
-// ---- Large offsets ----------------------------------------------------------------------------
-
-enum { SHORT = 150 };
-
-// False, and the test skipped, where the system promises no more memory than it has.
-static bool can_map(size_t bytes, const char *test) {
-    hook h = {0};
-    void *p = hook_alloc(&h, bytes, 64);
-    if (!p) {
-        plain_skip(test, "no address space without a reservation");
-        return false;
-    }
-    hook_free(&h, p, bytes);
-    return true;
-}
-
-// 150 cells in the pages at the end of a pool of 1,048,576 cells, in the last of the layers, against the
-// same cells in a small cache. The order of the free list is turned around by hand, since pages are
-// taken from the front and filling them would take all this memory.
-static void far_offsets(const oracle_geometry *g, qsa_type kv_type, qsa_type key_type, int32_t layers,
-                        int32_t rollback) {
-    hook h = {0};
-    rig far, near;
-    rig_result got, want;
-    rig_rows rows;
-    rig_config config = rig_defaults(g, SHORT);
-    config.kv_type = kv_type;
-    config.block_key_type = key_type;
-    config.rollback = rollback;
-    rig_rows_init(&rows, g, SHORT, 93);
-    for (int32_t i = 0; i < SHORT; i++)
-        rows.attend[i] = i % 8 == 0 || i == SHORT - 1;
-    rig_open(&near, &config);
-    rig_result_init(&want, &near, SHORT);
-    rig_run(&near, &rows, 40, QSA_RULE_OFFICIAL, true, &want);
-    config.layers = layers;
-    config.page_cells = 64;
-    config.pages = 1048576 / 64;
-    config.hook = (qsa_allocator){hook_alloc, hook_free, &h};
-    rig_open(&far, &config);
-    for (int32_t i = 0; i < config.pages; i++)
-        far.cache->free_list[i] = i;
-    rig_result_init(&got, &far, SHORT);
-    for (int32_t first = 0; first < SHORT; first += 60) {
-        const int32_t count = SHORT - first < 60 ? SHORT - first : 60;
-        const qsa_batch batch = rig_batch(&rows, g, first, count, true);
-        const size_t q = (size_t)g->heads * (size_t)g->head_dim;
-        for (int32_t layer = 0; layer < layers; layer++) {
-            rig_result view = got;
-            view.selection.ids += first * view.selection.stride;
-            view.selection.count += first;
-            view.selection.cut_index += first;
-            view.selection.cut_cells += first;
-            view.out += (size_t)first * q;
-            view.lse += first * g->heads;
-            rig_forward(&far, layer, &batch, QSA_RULE_OFFICIAL, &view);
-            for (int32_t i = first; i < first + count; i++)
-                PLAIN_CHECK(!rows.attend[i] || same_rows(&near, &want, i, &got, i, 1));
-            memset(view.out, 0xff, (size_t)count * q * sizeof(float));
-        }
-        RIG_OK(qsa_cache_commit(far.cache));
-    }
-    const qsa_layout *l = &far.cache->layout;
-    printf("%d layers: cache %.1f GiB; a layer's keys %.2f GiB, block keys %.2f GiB; last offset in keys %.2f GiB\n",
-           layers, (double)l->total / 0x1p30, (double)l->kv_layer / 0x1p30, (double)l->block_layer / 0x1p30,
-           (double)l->kv_layer * layers / 0x1p30);
-    PLAIN_CHECK((uint64_t)l->kv_layer * (uint64_t)layers > UINT64_C(1) << 32);
-    rig_stored a, b;
-    rig_read(&near, 0, 0, &a);
-    rig_read(&far, layers - 1, 0, &b);
-    PLAIN_CHECK_BYTES(b.k_bits, a.k_bits,
-                      (size_t)SHORT * (size_t)g->kv_heads * (size_t)g->head_dim * rig_element(kv_type));
-    PLAIN_CHECK_BYTES(b.v_bits, a.v_bits,
-                      (size_t)SHORT * (size_t)g->kv_heads * (size_t)g->head_dim * rig_element(kv_type));
-    PLAIN_CHECK_BYTES(b.key_bits, a.key_bits,
-                      (size_t)(SHORT / g->ratio) * (size_t)g->index_dim * rig_element(key_type));
-    rig_stored_free(&a);
-    rig_stored_free(&b);
-    rig_result_free(&got);
-    rig_result_free(&want);
-    rig_rows_free(&rows);
-    rig_close(&near);
-    rig_close(&far);
-}
-
-// The real geometry's slice of one KV head, twelve layers and more: offsets grow by layers.
-static void offsets_by_layer(void) {
-    oracle_geometry g = oracle_geometry_flash_next();
-    g.heads = 12;
-    g.kv_heads = 1;
-    g.budget = 64;
-    if (!can_map((size_t)20 << 30, __func__))
-        return;
-    far_offsets(&g, QSA_I8, QSA_F32, 20, 64);
-    far_offsets(&g, QSA_F16, QSA_F16, 12, QSA_ROLLBACK_ALL);
-}
-
-// The largest head: one layer's keys take 4 GiB, so offsets above 2^32 occur within a layer, also
-// among the raw index keys that are all kept; block keys pass 2^32 in the fifth.
-static void offsets_within_a_layer(void) {
-    oracle_geometry g = oracle_geometry_flash_next();
-    g.heads = 2;
-    g.kv_heads = 1;
-    g.head_dim = 1024;
-    g.index_dim = 1024;
-    g.index_heads = 1;
-    g.budget = 64;
-    if (!can_map((size_t)80 << 30, __func__))
-        return;
-    far_offsets(&g, QSA_F32, QSA_F32, 6, QSA_ROLLBACK_ALL);
-}
-
 int main(void) {
     PLAIN_RUN(cells_262144);
 #ifndef QSA_SANITIZED
     PLAIN_RUN(cells_1048576);
 #endif
-    PLAIN_RUN(offsets_by_layer);
-    PLAIN_RUN(offsets_within_a_layer);
     return plain_finish();
 }
