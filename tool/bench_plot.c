@@ -110,7 +110,8 @@ static void draw(cairo_t *c, const bench_sweep *sweep) {
     const axes a = axes_of(sweep);
     cairo_set_source_rgb(c, 1, 1, 1);
     cairo_paint(c);
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    // cairo's own font: the same picture everywhere, and no look-up of the machine's fonts.
+    cairo_select_font_face(c, "@cairo:", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_source_rgb(c, 0, 0, 0);
     cairo_set_font_size(c, 16);
     put_text(c, LEFT, 26, 0, "Time per token of each stage, by context");

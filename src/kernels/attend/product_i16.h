@@ -51,6 +51,7 @@ QSA_INLINE void set_outputs(const product *x, int h, i32x low, i32x high) {
 }
 
 // Accumulators are named one by one: the compiler would keep an array of them in memory.
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names and lists of statements.
 #define QSA_DECLARE(h) i32x low##h = i32x_load(x->start), high##h = i32x_load(x->start + QSA_X);
 #define QSA_STEP(h)                                                                                                    \
     {                                                                                                                  \
@@ -84,6 +85,7 @@ QSA_INLINE void set_outputs(const product *x, int h, i32x low, i32x high) {
     QSA_PRODUCT(name##1, QSA_ONE, finish)                                                                              \
     QSA_PRODUCT(name##2, QSA_TWO, finish)                                                                              \
     QSA_PRODUCT(name##6, QSA_SIX, finish)
+// NOLINTEND(bugprone-macro-parentheses)
 
 QSA_PRODUCTS(logits, QSA_FINISH_LOGITS)
 QSA_PRODUCTS(outputs, QSA_FINISH_OUTPUTS)
