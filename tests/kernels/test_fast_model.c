@@ -174,8 +174,10 @@ static void model_record(const qsa_attend_args *a, const float *q, const int32_t
             largest = fmaxf(largest, p[c]);
         }
         const float inverse = 65535.0f / largest;
-        for (int c = 0; c < count; c++)
-            x[c] = (int64_t)rintf(fmaf(p[c], inverse, -32768.0f)) + 32768;
+        for (int c = 0; c < count; c++) { // what is not finite makes its head NaN whatever stands here
+            const float rounded = rintf(fmaf(p[c], inverse, -32768.0f));
+            x[c] = fabsf(rounded) <= 65536.0f ? (int64_t)rounded + 32768 : 0;
+        }
         for (int c = 0; c < count; c++)
             sum += x[c] * ((const int8_t *)a->v)[(size_t)cells[c] * (size_t)a->dim + (size_t)d];
         record[2 + d] = (float)sum * (largest / 65535.0f);
