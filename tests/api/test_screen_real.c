@@ -55,7 +55,7 @@ static double candidates_of(const float *q, float *keys) {
     qsa_context *context;
     qsa_cache *cache;
     qsa_cache_config config;
-    int32_t sequence, sequences[ROWS], cells[ROWS], count[ROWS], want_count[ROWS], candidates[ROWS];
+    int32_t sequence, sequences[ROWS], cells[ROWS], count[ROWS] = {0}, want_count[ROWS] = {0}, candidates[ROWS] = {0};
     FX_OK(qsa_context_create(NULL, &context));
     qsa_cache_config_init(&config, &g, BLOCKS * RATIO);
     config.kv_type = QSA_F32;

@@ -61,7 +61,7 @@ static void draw_queries(rng *r, const shape *x, double deviation) {
         for (int d = 0; d < x->dim; d++)
             q[d] = (float)((double)q[d] * deviation / now);
     }
-    oracle_widen((size_t)(x->heads * x->dim), s->q, s->wide_q);
+    oracle_widen((size_t)x->heads * (size_t)x->dim, s->q, s->wide_q);
 }
 
 static double error_of(const qsa_kernel_row *row, const shape *x, double *lse_error) {

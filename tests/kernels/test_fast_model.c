@@ -216,7 +216,7 @@ static void run(const qsa_kernel_row *row, call *c) {
 static void same(const call *c, const qsa_kernel_row *row, uint64_t seed) {
     char text[160];
     size_t i = 0;
-    while (i < numbers(c) && memcmp(c->records + i, c->want + i, sizeof(float)) == 0)
+    while (i < numbers(c) && qsa_bits_of_f32(c->records[i]) == qsa_bits_of_f32(c->want[i]))
         i++;
     snprintf(text, sizeof text, "%s, seed %d: heads %d, dim %d, cells %d: number %zu is %g, not %g", row->name,
              (int)seed, (int)c->args.heads, (int)c->args.dim, (int)c->args.count, i,
@@ -270,7 +270,7 @@ static void other_formats(void) {
         c->args.format = (qsa_type)(QSA_F32 + seed % 3);
         c->args.dim = c->args.dim < 256 ? c->args.dim : 256; // four bytes a number in the same memory
         c->args.chunk_stride = c->args.heads * (2 + c->args.dim);
-        const size_t n = (size_t)(2 * CELLS * c->args.dim);
+        const size_t n = (size_t)2 * CELLS * (size_t)c->args.dim;
         values_fill(&r, seed % 2 ? VALUES_NORMAL : (values_kind)(seed % VALUES_KINDS), c->args.format, n, c->k);
         values_fill(&r, VALUES_NORMAL, c->args.format, n, c->v);
         strictly(&c->args, c->want);

@@ -109,7 +109,7 @@ static void random_inputs(void) {
         the.heads = rng_range(&r, 1, HEADS);
         the.dim = seed % 10 ? rng_range(&r, 1, 200) : values_draw_dim(&r);
         the.format = values_draw_type(&r);
-        const size_t values = (size_t)(the.heads * the.dim);
+        const size_t values = (size_t)the.heads * (size_t)the.dim;
         values_fill(&r, (values_kind)(seed % VALUES_KINDS), QSA_F32, values, the.q);
         values_fill(&r, (values_kind)(seed / VALUES_KINDS % VALUES_KINDS), the.format, (size_t)BLOCKS * (size_t)the.dim,
                     the.keys);
@@ -200,7 +200,7 @@ static void codes(void) {
         the.dim = values_draw_dim(&r);
         the.format = values_draw_type(&r);
         const int32_t stride = qsa_screen_stride(the.dim);
-        rng_fill_normal(&r, (size_t)(the.heads * the.dim), 1, the.q);
+        rng_fill_normal(&r, (size_t)the.heads * (size_t)the.dim, 1, the.q);
         values_fill(&r, (values_kind)(seed % VALUES_KINDS), the.format, (size_t)BLOCKS * (size_t)the.dim, the.keys);
         memset(the.codes, 1, sizeof the.codes);
         encode();

@@ -47,7 +47,7 @@ static void means(void) {
     double q[2] = {1, -1}, o[2], lse[2];
     for (int i = 0; i < MAX_N; i++) {
         v[i] = i;
-        scores[i / 4] = (float)(i / 4);
+        scores[i / 4] = (float)(i / 4); // NOLINT(bugprone-integer-division)
     }
     const struct {
         oracle_rule rule;
@@ -160,7 +160,7 @@ static void quotients(void) {
     float stored[2], x = 1.5f; // above sqrt(2): the quotients lie 0.71 units of theirs apart
     int equal = 0;
     q[0] = 1;
-    for (int i = 0; i < 100; i++, x = nextafterf(x, 2)) {
+    for (int i = 0; i < 100; i++, x = nextafterf(x, 2)) { // NOLINT(cert-flp30-c): i counts
         keys[0] = x;
         keys[128] = nextafterf(x, 2);
         oracle_scores(&g, q, keys, 2, NULL, stored);

@@ -76,7 +76,7 @@ static int32_t row_of(const qsa_screen_args *args, const key_rows *rows, int32_t
 
 static void add_keys(kernel_case *c, rng *r, const key_rows *rows, values_kind kind, int32_t dim) {
     qsa_screen_args *args = &c->args.screen;
-    const size_t count = (size_t)(rows->high - rows->low + 1), stride = (size_t)args->stride;
+    const size_t count = (size_t)rows->high - (size_t)rows->low + 1, stride = (size_t)args->stride;
     const int keys = case_add(c, CASE_IN, count * stride), scales = case_add(c, CASE_IN, count * sizeof(float));
     const int residuals = case_add(c, CASE_IN, count * sizeof(float));
     for (int32_t b = args->first; b < args->end; b++) {

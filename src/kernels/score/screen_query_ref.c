@@ -39,7 +39,8 @@ void qsa_screen_query_ref(const qsa_screen_query_args *args) {
         args->scales[h] = encode_head(args->codes + (int64_t)h * stride, args->index_q + (int64_t)h * args->dim,
                                       args->dim, &norms, &misses);
     // gamma: what any of the sums loses at most, relative to its terms' magnitudes. 127 sqrt(dim): the norm of any codes.
-    const double steps = (args->dim + QSA_LANES - 1) / QSA_LANES + 2 * args->heads + 16;
+    const int32_t links = (args->dim + QSA_LANES - 1) / QSA_LANES;
+    const double steps = links + 2 * args->heads + 16;
     const double gamma = steps * 0x1p-24 * 1.01, inflated = 1.0 + 0x1p-20, codes = 127.0 * sqrt((double)args->dim);
     const float per_residual = (float)(norms * (1.0 + gamma) * inflated);
     const float per_scale = (float)(codes * (misses + 2.0 * gamma * (norms + misses)) * inflated);
