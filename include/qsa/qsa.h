@@ -22,7 +22,8 @@
 //   memory of its handles and in the workspace that the caller passes.
 // - Threads: a context may be used by one call at a time. A cache has one writer (prep, forward, write, commit,
 //   discard, sequence_*); qsa_cache_read, qsa_score, qsa_attend and qsa_sequence_length on sequences that the writer
-//   does not touch, and qsa_cache_get_events, may run beside it, score and attend in another context. topk, merge and
+//   does not touch, and qsa_cache_get_events, may run beside it, score and attend in another context (not
+//   qsa_cache_get_info, which reads what the writer changes). topk, merge and
 //   gate touch no cache. Different contexts are independent of each other.
 // - Data passed in may be unaligned, and strides may be any multiple of a byte, negative ones too, in inputs and
 //   outputs. The head stride of an array with one head is not used.
@@ -295,7 +296,7 @@ typedef struct qsa_cache_events {
     size_t size;
     uint64_t nan;       // NaN values met: stored as code 0 (i8) or as 7fc00000's form (others)
     uint64_t infinite;  // infinities met: clamped to +-127 codes (i8) or stored as they are (others)
-    uint64_t saturated; // finite values beyond the format: clamped to the largest finite one
+    uint64_t saturated; // finite values that would round to infinity: clamped to the largest finite one
 } qsa_cache_events;
 QSA_API qsa_status qsa_cache_get_events(const qsa_cache *cache, qsa_cache_events *events);
 QSA_API qsa_status qsa_cache_reset_events(qsa_cache *cache);
