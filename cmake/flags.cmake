@@ -8,8 +8,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
 if(QSA_SANITIZE OR QSA_FUZZ)
-    # Assertions on; optimised, because the real geometry runs under the sanitizers too.
-    set(CMAKE_C_FLAGS_DEBUG "-O2 -g -fno-omit-frame-pointer")
+    # Assertions on; optimised, because the real geometry runs under the sanitizers too. -g1: lines and functions, which
+    # is what a report needs.
+    set(CMAKE_C_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
 else()
     set(CMAKE_C_FLAGS_DEBUG "-Og -g")
 endif()

@@ -47,9 +47,6 @@ function(qsa_kernel_sources out glob)
             # -O3 last, so it wins over the build type's; no LTO, which would mix the flags.
             if(CMAKE_BUILD_TYPE STREQUAL "Release")
                 list(APPEND flags -O3)
-            elseif(QSA_SANITIZE)
-                # The bodies are unrolled and inlined by hand: at -O2 each takes the sanitizers 40 s to compile.
-                list(APPEND flags -O1)
             endif()
             set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${flags};-fno-lto")
             list(APPEND sources ${file})

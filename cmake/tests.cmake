@@ -8,7 +8,8 @@
 # A line `// LABELS: small cross` (`# LABELS:` in a script) replaces the default label: `real` for
 # test_*_real.*, else `small`. `// RUNNER: plain` marks a test that uses tests/support/plain_runner.h
 # and libqsa alone: it is built with QSA_TOOL=OFF too; all others link cmocka, qsa_io and the
-# helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`.
+# helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
+# labelled `threads`; docs/conventions.md lists the labels.
 # Every test sees SRC, BUILD and QSA (the command) in its environment; exit 77 means skipped.
 
 set(qsa_test_environment
@@ -38,9 +39,18 @@ function(qsa_test_labels out file)
     set(${out} "${labels}" PARENT_SCOPE)
 endfunction()
 
+# What takes longest starts first: a clone's first run knows no times.
 function(qsa_test_properties name)
+    set(cost 0)
+    if("long" IN_LIST ARGN)
+        set(cost 30)
+    elseif("clock" IN_LIST ARGN)
+        set(cost 20)
+    elseif("real" IN_LIST ARGN)
+        set(cost 10)
+    endif()
     set_tests_properties(${name} PROPERTIES
-        LABELS "${ARGN}" ENVIRONMENT "${qsa_test_environment}" SKIP_RETURN_CODE 77 TIMEOUT 900)
+        LABELS "${ARGN}" ENVIRONMENT "${qsa_test_environment}" SKIP_RETURN_CODE 77 TIMEOUT 900 COST ${cost})
 endfunction()
 
 # --- helpers ---------------------------------------------------------------------------------------
@@ -78,6 +88,9 @@ foreach(file IN LISTS test_sources)
         continue()
     endif()
     if(CMAKE_CROSSCOMPILING AND NOT "cross" IN_LIST labels)
+        continue()
+    endif()
+    if(QSA_SANITIZE MATCHES "thread" AND NOT "threads" IN_LIST labels)
         continue()
     endif()
     add_executable(${name} ${file})

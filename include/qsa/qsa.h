@@ -276,8 +276,8 @@ typedef struct qsa_cache qsa_cache;
 // screen: forward bounds the score of every block from the copy and computes only those scores that may be among the best
 // (docs/numerics.md, screened scoring): the selection, and so every output bit, is the same as without, and of the block
 // keys a fraction is read. It takes index_dim bytes (rounded up to 32) and two floats per block and layer in the cache, and
-// 4 bytes per block of max_cells, for each row in flight, in forward's workspace. It pays from some 4 x budget cells on, and
-// where scores differ: when most blocks are equal, all of them are computed. The stage calls do not use it.
+// 4 bytes per block of max_cells, for each row in flight, in forward's workspace. Rows below 4 x budget cells are scored as
+// without, and where most blocks have equal scores, all of them are computed. The stage calls do not use the copy.
 //
 // Defaults: the geometry given, 1 layer, i8 with f32 block keys, 64 cells a page (the next multiple of ratio), 1
 // sequence, rollback 64, no screening, room for `cells` cells in one sequence. Leaves config->pages 0 if geometry is

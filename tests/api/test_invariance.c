@@ -2,7 +2,7 @@
 //
 // A row's bytes are the same however the work is cut, ordered, paged and mixed, for all cache formats and both rules, on
 // small shapes. With a control for each kind of output: results that must differ are seen to differ.
-// LABELS: small cross
+// LABELS: small cross threads
 // RUNNER: plain
 #include "invariance.h"
 

@@ -2,6 +2,7 @@
 //
 // The ways of invariance.h on rows with two records and groups of scales, long enough for chunks of 64 rows.
 // RUNNER: plain
+// LABELS: small threads
 #include "invariance.h"
 
 static void all_ways(void) {

@@ -3,6 +3,7 @@
 // The threading rule of the header: qsa_cache_read, score, attend and the queries on a sequence that no writer touches may
 // run beside the writer, from another context. The reader's bytes never change; the thread sanitizer sees the rest.
 // RUNNER: plain
+// LABELS: small threads
 #include "support/fixture.h"
 #include "support/plain_runner.h"
 

@@ -183,8 +183,8 @@ static void patterns(void) {
         const values_kind q_kind = rng_below(&r, 3) ? VALUES_NORMAL : (values_kind)rng_below(&r, VALUES_KINDS);
         const int32_t heads = rng_range(&r, 1, MOST_HEADS), take = rng_range(&r, 1, rng_below(&r, 2) ? 8 : 60);
         const int32_t dim = rng_below(&r, 4) ? rng_range(&r, 2, 40) : rng_range(&r, 41, MOST_DIM);
-        const int32_t most = seed % 20 == 0 ? MOST_BLOCKS : 25 * take < 400 ? 25 * take : 400;
-        open_arena(&r, heads, dim, take, rng_range(&r, 2 * take, most > 2 * take ? most : 2 * take),
+        const int32_t most = seed % 20 == 0 ? MOST_BLOCKS : 25 * take < 600 ? 25 * take : 600;
+        open_arena(&r, heads, dim, take, rng_range(&r, 5 * take, most > 5 * take ? most : 5 * take),
                    1 + (int32_t)(seed % 7 == 0));
         const size_t values = (size_t)heads * (size_t)dim;
         make_keys(&r, what, kind, take);

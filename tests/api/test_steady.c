@@ -3,6 +3,7 @@
 // Steady state: once everything is created, no call takes memory, neither from the hook nor from malloc, and between calls
 // the pool uses no CPU. Each check has a control that must be caught by it.
 // RUNNER: plain
+// LABELS: small threads
 #include "support/fixture.h"
 #include "support/plain_runner.h"
 

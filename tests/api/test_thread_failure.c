@@ -3,6 +3,7 @@
 // pthread_create fails for the i-th thread of a pool: a status, no thread left running, no memory kept. The program has a
 // pthread_create of its own that passes on to the real one, so nothing of the system's limits is needed.
 // RUNNER: plain
+// LABELS: small threads
 #define _GNU_SOURCE // RTLD_NEXT
 #include "support/fixture.h"
 #include "support/plain_runner.h"

@@ -2,7 +2,7 @@
 //
 // Several sequences of different lengths in one cache, their rows interleaved in every batch: each equals
 // itself alone, bit for bit, also in pages that other sequences used before.
-// LABELS: small cross
+// LABELS: small cross threads
 // RUNNER: plain
 #include "cases.h"
 

@@ -3,7 +3,7 @@
 // The float64 oracle against the official implementation at the real geometry: the rows around every
 // boundary of real_edge and the long rows of real_long. The controls: inverse frequencies with one
 // rounding instead of two, and key positions off by one in one block.
-// LABELS: real
+// LABELS: real long
 #include "support/io/golden_measure.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 //
 // `qsa check` at the real geometry: the width of the selection around the budget's edge, frequencies at far positions,
 // and every other fault once more on many cells.
+// LABELS: real long
 #include "check_test.h"
 
 static void test_clean(void **state) {

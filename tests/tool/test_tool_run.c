@@ -2,6 +2,7 @@
 //
 // `qsa run` on the tiny official files: within the tolerances, one digest whatever the threads, chunks and kernels, the
 // JSON object's keys, and the file of results; with controls that must be found different.
+// LABELS: small threads
 #include "tool_test.h"
 
 #include <math.h>

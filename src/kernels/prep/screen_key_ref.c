@@ -13,7 +13,8 @@ void qsa_screen_key_ref(const qsa_screen_key_args *args) {
     float key[QSA_MAX_HEAD_DIM];
     qsa_load_row(key, args->key, args->format, args->dim);
     const float largest = qsa_screen_largest(key, args->dim);
-    memset(args->codes, 0, (size_t)qsa_screen_stride(args->dim));
+    for (int32_t d = 0; d < qsa_screen_stride(args->dim); d++)
+        args->codes[d] = 0;
     *args->scale = 0.0f;
     *args->residual = qsa_infinity();
     if (largest > QSA_SCREEN_MOST)

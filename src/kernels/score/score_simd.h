@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Block scores in v16 lanes. Eight blocks at a time: every key is read once for all index heads, eight dots of one head are
-// folded together, and ReLU, sum and division work on eight blocks. Keys stream through a page at a time; the loop is bound
-// by reading them.
+// folded together, and ReLU, sum and division work on eight blocks. Before each key the one eight blocks later is fetched:
+// all eight at once fill the line buffers and hold up every other load (79 ns a block instead of 66, out of L3).
 
 #ifndef QSA_KERNELS_SCORE_SCORE_SIMD_H
 #define QSA_KERNELS_SCORE_SCORE_SIMD_H
@@ -10,11 +10,14 @@
 #include "kernels/kernels.h"
 #include "kernels/simd/simd.h"
 
-enum { BLOCKS = 8, MOST_HEADS = 4, FAR = 4096 /* bytes of keys prefetched ahead */ };
+enum { BLOCKS = 8, MOST_HEADS = 4 };
 
 // part[h][b] += nothing: sets the 8 lanes of iq_h . key_b for `heads` (constant, <= 4) heads and one block.
+// next: a key to fetch, or null.
 QSA_INLINE void score_dots(float (*part)[BLOCKS][8], const qsa_score_args *args, const float *q, const int heads,
-                           const unsigned char *key, qsa_type format, int b) {
+                           const unsigned char *key, qsa_type format, int b, const unsigned char *next) {
+    for (size_t at = 0; next && at < (size_t)args->dim * qsa_type_size(format); at += 64)
+        QSA_PREFETCH(next + at);
     const int32_t dim = args->dim, whole = dim / 16 * 16;
     v16 sum[MOST_HEADS];
     for (int h = 0; h < heads; h++)
@@ -37,10 +40,11 @@ QSA_INLINE void score_dots(float (*part)[BLOCKS][8], const qsa_score_args *args,
 
 // sum[b] += relu(iq_h . key_b) for `heads` heads in order.
 QSA_INLINE void score_heads(float sum[BLOCKS], const qsa_score_args *args, int32_t first, const int heads,
-                            const unsigned char *const keys[BLOCKS], qsa_type format) {
+                            const unsigned char *const keys[BLOCKS], const unsigned char *const next[BLOCKS],
+                            qsa_type format) {
     _Alignas(64) float part[MOST_HEADS][BLOCKS][8];
     for (int b = 0; b < BLOCKS; b++)
-        score_dots(part, args, args->index_q + (int64_t)first * args->dim, heads, keys[b], format, b);
+        score_dots(part, args, args->index_q + (int64_t)first * args->dim, heads, keys[b], format, b, next[b]);
     for (int h = 0; h < heads; h++) {
         float dot[BLOCKS];
         v16_fold8((const float(*)[8])part[h], 1.0f, dot);
@@ -64,19 +68,16 @@ QSA_INLINE void score_format(const qsa_score_args *args, qsa_type format) {
         const int32_t count = args->end - b < BLOCKS ? args->end - b : BLOCKS;
         for (int32_t i = 0; i < BLOCKS; i++) // the last block stands in for those behind it
             keys[i] = score_key(args, b + (i < count ? i : count - 1), bytes);
-        if (b + 2 * BLOCKS <= args->end) { // the next eight keys, wherever their page is
-            for (int32_t i = 0; i < BLOCKS; i++) {
-                const unsigned char *key = score_key(args, b + BLOCKS + i, bytes);
-                for (size_t at = 0; at < bytes; at += 64)
-                    QSA_PREFETCH(key + at);
-            }
-        }
+        const unsigned char *next[BLOCKS] = {NULL}, *none[BLOCKS] = {NULL};
+        if (b + 2 * BLOCKS <= args->end) // the next eight keys, wherever their page is
+            for (int32_t i = 0; i < BLOCKS; i++)
+                next[i] = score_key(args, b + BLOCKS + i, bytes);
         float sum[BLOCKS] = {0};
         int32_t h = 0;
         for (; h + MOST_HEADS <= args->heads; h += MOST_HEADS)
-            score_heads(sum, args, h, MOST_HEADS, keys, format);
+            score_heads(sum, args, h, MOST_HEADS, keys, h ? none : next, format);
         for (; h < args->heads; h++)
-            score_heads(sum, args, h, 1, keys, format);
+            score_heads(sum, args, h, 1, keys, h ? none : next, format);
         for (int32_t i = 0; i < count; i++)
             args->scores[b - args->first + i] = qsa_canonical(sum[i] / args->divisor);
     }

@@ -79,7 +79,7 @@ int32_t golden_selected_cells(const golden *g, int b, int32_t r, uint8_t *by_cel
         return 0;
     }
     for (int32_t t = 0; t < g->tokens; t++) {
-        if (cell[t] >= 0 && t <= g->row[r]) {
+        if (t <= g->row[r] && cell[t] >= 0) {
             by_cell[cell[t]] = selected[t];
         } else if (selected[t]) {
             return -1;
