@@ -13,6 +13,11 @@
 #include <stdlib.h>
 
 enum { BLOCKS = 48, HEADS = 16, DIM = QSA_MAX_HEAD_DIM };
+#if defined(QSA_SANITIZED) || !defined(__x86_64__)
+enum { SEEDS = 500 };
+#else
+enum { SEEDS = 1500 };
+#endif
 
 // A row's queries against BLOCKS keys, in order in one page.
 typedef struct screened {
@@ -103,7 +108,7 @@ static int outside(double *share) {
 static void random_inputs(void) {
     int used = 0, unusable = 0;
     double share = 0;
-    for (uint64_t seed = 0; seed < 1500; seed++) {
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
         rng r = rng_make(seed);
         static const float factors[] = {1, 1, 1e-12f, 1e-16f, 1e-30f, 1e-42f, 1e12f, 1e14f};
         the.heads = rng_range(&r, 1, HEADS);
@@ -194,7 +199,7 @@ static void controls(void) {
 
 // Codes are whole numbers of 7 bits, padding is 0, scales and residuals follow from the key; queries fit 32-bit dots.
 static void codes(void) {
-    for (uint64_t seed = 0; seed < 300; seed++) {
+    for (uint64_t seed = 0; seed < SEEDS / 5; seed++) {
         rng r = rng_make(seed);
         the.heads = rng_range(&r, 1, HEADS);
         the.dim = values_draw_dim(&r);

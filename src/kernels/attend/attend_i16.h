@@ -302,7 +302,7 @@ QSA_INLINE void attend_pass(const qsa_attend_args *args, qsa_attend_fn strict) {
         const int32_t rest = args->count - first, ahead = rest > WIDTH ? rest - WIDTH : 0;
         one.cells = args->cells + first;
         one.count = rest < WIDTH ? rest : WIDTH;
-        if (!load_scales(&t, t.k_scale, args->k_scales, one.cells, one.count) |
+        if (!load_scales(&t, t.k_scale, args->k_scales, one.cells, one.count) ||
             !load_scales(&t, t.v_scale, args->v_scales, one.cells, one.count)) {
             strict(&one);
             continue;
