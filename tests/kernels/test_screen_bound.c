@@ -133,7 +133,7 @@ static void random_inputs(void) {
         bound_all();
         PLAIN_CHECK_INT(outside(&share), 0);
     }
-    PLAIN_CHECK(used > 600 && unusable > 100);
+    PLAIN_CHECK(used > SEEDS * 2 / 5 && unusable > SEEDS / 15);
     PLAIN_CHECK(share <= 1);
     printf("  %d rows bounded, %d not usable; the error takes up to %.3f of the bound\n", used, unusable, share);
 }
