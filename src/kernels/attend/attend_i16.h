@@ -4,8 +4,8 @@
 //
 // q becomes int16 with a scale per head and group of 64 dims, p * (V's scale) becomes int16 with a scale per head, group and
 // chunk of 64 cells; codes are widened to int16. Both products are then the same small matrix product: 64 int16 of every head
-// times 64 x 64 codes, summed exactly in int32 (64 * 128 * 32767 < 2^31), and scaled in float32. Lanes are cells in QK, so K's
-// codes are transposed in pairs of dims, and dims in PV, so V's rows are interleaved in pairs of cells. Sums are exact and
+// times 64 x 64 codes, summed exactly in int32 (64 * 128 * 65535 < 2^31), and scaled in float32. Lanes are cells in QK, so K's
+// codes are transposed four dims at a time, and dims in PV, so V's rows are interleaved four at a time. Sums are exact and
 // every rounding has its place, so all rows of this idea give the same bits.
 //
 // `strict` is the same instruction set's strict kernel. It takes what this one is not for: other formats, heads whose q is not
@@ -37,12 +37,7 @@ typedef struct fast_tile {
     float q_scale[GROUPS][HEADS]; // of the int16, times the scale of the logits
     float p_scale[HEADS];
     const unsigned char *row[WIDTH];
-    struct { // rows needed next, fetched a few at a time between the products
-        const unsigned char *rows;
-        const uint16_t *scales;
-        const int32_t *cells;
-        int32_t count, each;
-    } ahead;
+    fetches ahead;
     uint64_t strict_heads; // bit h: head h of the pass
     int32_t dim, groups;
 } fast_tile;
@@ -50,27 +45,20 @@ typedef struct fast_tile {
 // The cells to fetch during `in` products.
 QSA_INLINE void fetch_set(fast_tile *t, const void *rows, const uint16_t *scales, const int32_t *cells, int32_t count,
                           int32_t in) {
-    t->ahead.rows = (const unsigned char *)rows;
-    t->ahead.scales = scales;
-    t->ahead.cells = cells;
-    t->ahead.count = count;
-    t->ahead.each = (count + in - 1) / in;
+    const int32_t times = in * (WIDTH / 2 / SEGMENT);
+    t->ahead = (fetches){.rows = (const unsigned char *)rows,
+                         .scales = scales,
+                         .cells = cells,
+                         .count = count,
+                         .each = (count + times - 1) / times,
+                         .dim = t->dim,
+                         .groups = t->groups};
 }
 
-QSA_INLINE void fetch_some(fast_tile *t) {
-    for (int32_t n = 0; n < t->ahead.each && t->ahead.count > 0; n++, t->ahead.cells++, t->ahead.count--) {
-        const size_t cell = (size_t)*t->ahead.cells;
-        for (int32_t d = 0; d < t->dim; d += 64)
-            QSA_PREFETCH(t->ahead.rows + cell * (size_t)t->dim + d);
-        QSA_PREFETCH(t->ahead.scales + cell * (size_t)t->groups);
-    }
-}
-
-QSA_INLINE void all_heads(fast_tile *t, product x, int32_t heads, const products *by) {
+QSA_INLINE void all_heads(product x, int32_t heads, const products *by) {
     while (heads > 0) {
         const int32_t n = heads_at_once(heads);
         (n == 12 ? by->twelve : n == 6 ? by->six : n == 2 ? by->two : by->one)(&x);
-        fetch_some(t);
         heads -= n;
         x.a += n * WIDTH;
         x.head_scale += n;
@@ -106,7 +94,7 @@ QSA_INLINE void quantize_head(fast_tile *t, const qsa_attend_args *args, int32_t
 // Scales of a chunk's cells as [group][cell], +0 behind the last. Whether all are finite and not negative.
 QSA_INLINE int load_scales(const fast_tile *t, float (*out)[WIDTH], const uint16_t *scales, const int32_t *cells,
                            int32_t count) {
-    _Alignas(64) uint16_t half[GROUPS + 3][WIDTH];
+    _Alignas(64) uint16_t half[GROUPS][WIDTH];
     const size_t groups = (size_t)t->groups;
     int32_t c = 0;
     for (; groups % 4 == 0 && c + 8 <= count; c += 8)
@@ -165,11 +153,12 @@ QSA_INLINE void chunk_logits(fast_tile *t, const qsa_attend_args *args, const in
                                .b = t->b[block][0],
                                .start = zeros,
                                .pairs = pairs,
+                               .ahead = &t->ahead,
                                .head_scale = t->q_scale[g],
                                .lane_scale = t->k_scale[g] + block * BLOCK,
                                .out = t->s[0] + block * BLOCK,
                                .stride = WIDTH};
-            all_heads(t, x, args->heads, &all_logits);
+            all_heads(x, args->heads, &all_logits);
         }
     }
 }
@@ -264,8 +253,8 @@ QSA_INLINE void interleave_values(fast_tile *t, int32_t count) {
 }
 
 QSA_INLINE void chunk_outputs(fast_tile *t, const qsa_attend_args *args, const int32_t *cells, int32_t count,
-                              int32_t ahead, float *records) {
-    fetch_set(t, args->k, args->k_scales, cells + count, ahead,
+                              int32_t next, float *records) {
+    fetch_set(t, args->k, args->k_scales, cells + count, next,
               (args->dim + BLOCK - 1) / BLOCK * products_of(args->heads));
     for (int32_t g = 0; g < t->groups; g++) {
         find_rows(t, args, args->v, cells, count, g);
@@ -277,12 +266,13 @@ QSA_INLINE void chunk_outputs(fast_tile *t, const qsa_attend_args *args, const i
                                .b = t->b[block][0],
                                .start = t->start[block],
                                .pairs = (count + 3) / 4 * 2,
+                               .ahead = &t->ahead,
                                .head_scale = t->p_scale,
                                .out = records + 2 + d,
                                .stride = 2 + args->dim,
                                .dims = args->dim - d};
             if (d < args->dim)
-                all_heads(t, x, args->heads, &all_outputs);
+                all_heads(x, args->heads, &all_outputs);
         }
     }
 }
@@ -299,7 +289,7 @@ QSA_INLINE void attend_pass(const qsa_attend_args *args, qsa_attend_fn strict) {
         quantize_head(&t, args, h);
     qsa_attend_args one = *args;
     for (int32_t first = 0; first < args->count; first += WIDTH, one.records += args->chunk_stride) {
-        const int32_t rest = args->count - first, ahead = rest > WIDTH ? rest - WIDTH : 0;
+        const int32_t rest = args->count - first, next = rest > WIDTH ? rest - WIDTH : 0;
         one.cells = args->cells + first;
         one.count = rest < WIDTH ? rest : WIDTH;
         if (!load_scales(&t, t.k_scale, args->k_scales, one.cells, one.count) ||
@@ -310,7 +300,7 @@ QSA_INLINE void attend_pass(const qsa_attend_args *args, qsa_attend_fn strict) {
         chunk_logits(&t, args, one.cells, one.count);
         refine(&t, args, one.cells, one.count);
         softmax(&t, args->heads, one.records, stride);
-        chunk_outputs(&t, args, one.cells, one.count, ahead < WIDTH ? ahead : WIDTH, one.records);
+        chunk_outputs(&t, args, one.cells, one.count, next < WIDTH ? next : WIDTH, one.records);
     }
     for (int32_t h = 0; h < args->heads; h++)
         if (t.strict_heads >> h & 1) {
