@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the CPU table of docs/performance.md: every command, its median, spread and share of the nearer roof.
 
-    python3 bench/table.py --bench build/qsa-bench [--kernels] [--only WORD] [--tries 3]
+    python3 bench/table.py --bench build/qsa-bench [--kernels] [--only WORD] [--tries 3] [--samples 15]
 
 Each command is tried until a run is fit (its roof moved by no more than 5 %), at most --tries times; the last is printed
 with "unfit" otherwise. --kernels adds every usable row of attend, score and screen by name. Standard output is a
@@ -38,6 +38,9 @@ TARGETS = [
     ("score --pos 262144 --seqs 2 --threads 2", ""),
 ]
 FORMATS = [f"decode --pos 32768 --kv {kv}" for kv in ("f32", "f16", "bf16")]
+# Where the time of strict attention goes: without decoding, out of L2, both.
+PARTS = ["prompt --tokens 64 --pos 30000 --kv f32", "prompt --tokens 64 --pos 2100", "prompt --tokens 64 --pos 2100 --kv f32",
+         "prompt --tokens 64 --pos 2100 --class fast"]
 KERNELS = {
     "attend": ("prompt --tokens 64 --pos 30000", ["fma", "avx2", "avx512", "neon"]),
     "attend fast": ("prompt --tokens 64 --pos 30000 --class fast",
@@ -49,7 +52,7 @@ KERNELS = {
 
 
 def run(args, options):
-    command = [args.bench] + options.split() + ["--json"]
+    command = [args.bench] + options.split() + ["--samples", str(args.samples), "--json"]
     result = None
     for _ in range(args.tries):
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -83,10 +86,12 @@ def main():
     parser.add_argument("--bench", default="build/qsa-bench")
     parser.add_argument("--only", default="", help="commands that contain this word")
     parser.add_argument("--tries", type=int, default=3)
-    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--samples", type=int, default=15)
+    parser.add_argument("--kernels", action="store_true", help="every usable row by name, and where the time goes")
     args = parser.parse_args()
     commands = TARGETS + [(f, "") for f in FORMATS]
     if args.kernels:
+        commands += [(part, "") for part in PARTS]
         for stage, (case, names) in KERNELS.items():
             commands += [(f"{case} --kernel {stage.split()[0]}={name}", "") for name in names]
     print("| command | kernels | ms: median (min..max) | share | target | same run |")

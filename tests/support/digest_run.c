@@ -42,11 +42,12 @@ static qsa_context *open_context(const char *where) {
     qsa_context *context;
     NEED(qsa_context_create(NULL, &context));
     for (int stage = 0; where && stage < 5; stage++) {
-        bool has = false;
+        bool has = false; // a stage's rows of this `where` may all be of class fast
         for (int32_t i = 0; i < qsa_kernel_count(); i++) {
             qsa_kernel_info info = {.size = sizeof info};
             NEED(qsa_kernel_at(i, &info));
-            has |= strcmp(info.stage, stages[stage]) == 0 && strcmp(info.where, where) == 0;
+            has |= strcmp(info.stage, stages[stage]) == 0 && strcmp(info.where, where) == 0 &&
+                   info.kernel_class == QSA_CLASS_STRICT && info.usable;
         }
         if (has)
             NEED(qsa_context_set_kernel(context, stages[stage], where));
