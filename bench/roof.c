@@ -4,6 +4,7 @@
 
 #include "bench/roof.h"
 
+#include "api/memory.h"
 #include "bench/roof/roof_kernels.h"
 #include "dispatch/cpu_features.h"
 
@@ -165,7 +166,7 @@ roof_meter *roof_open(bench_team *team, int32_t threads, size_t bytes, bench_flu
     if (m) {
         m->part = part ? part : LINE;
         m->rates = calloc((size_t)threads, sizeof *m->rates);
-        m->memory = aligned_alloc(LINE, m->part * (size_t)threads);
+        m->memory = qsa_default_alloc(m->part * (size_t)threads, LINE); // pages as the cache's
     }
     if (!m || !m->rates || !m->memory) {
         bench_say(error, "no memory for the %zu bytes that the read roof reads", part * (size_t)threads);

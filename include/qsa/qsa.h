@@ -185,7 +185,9 @@ typedef struct qsa_context_config {
     // uses.
     qsa_parallel_for parallel_for;
     void *parallel_user;
-    qsa_allocator allocator; // both functions null: aligned_alloc and free
+    // Both functions null: aligned_alloc and free; for blocks of 4 MiB and more the system is asked for huge pages (Linux,
+    // madvise), which an allocator of the caller's does well to do too (docs/performance.md).
+    qsa_allocator allocator;
     qsa_log log;             // may be null
     void *log_user;
 } qsa_context_config;

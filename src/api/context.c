@@ -3,6 +3,7 @@
 // The context: threads, memory hook, and which row of every kernel runs.
 
 #include "api/internal.h"
+#include "api/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,7 @@
 
 static void *default_alloc(void *user, size_t bytes, size_t align) {
     (void)user;
-    if (bytes > SIZE_MAX - align)
-        return NULL;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
+    return qsa_default_alloc(bytes, align);
 }
 
 static void default_free(void *user, void *memory, size_t bytes) {

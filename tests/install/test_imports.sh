@@ -12,7 +12,7 @@ grep -q '^CMAKE_BUILD_TYPE:[^=]*=Release$' "$BUILD/CMakeCache.txt" || { echo "no
 
 cat >"$work/allowed" <<'END'
 memcpy memmove memset memcmp memchr
-malloc calloc realloc free aligned_alloc posix_memalign
+malloc calloc realloc free aligned_alloc posix_memalign madvise
 strlen strcmp strncmp strchr strrchr strstr
 snprintf vsnprintf
 sqrt sqrtf fma fmaf
