@@ -6,14 +6,9 @@
 #ifndef QSA_KERNELS_ATTEND_PRODUCT_I16_H
 #define QSA_KERNELS_ATTEND_PRODUCT_I16_H
 
-#include "kernels/simd/pairs.h"
-#include "qsa/qsa.h"
+#include "kernels/attend/attend_fast.h"
 
-enum {
-    WIDTH = QSA_GROUP, // and QSA_CHUNK
-    BLOCK = 2 * QSA_X, // lanes of one product: cells in QK, dims in PV
-};
-_Static_assert(QSA_GROUP == QSA_CHUNK, "products of both kinds have the same depth");
+enum { BLOCK = 2 * QSA_X }; // lanes of one product: cells in QK, dims in PV
 
 // One product: 64 numbers of some heads by a block of codes.
 typedef struct product {
@@ -96,15 +91,15 @@ QSA_PRODUCT(outputs12, QSA_TWELVE, QSA_FINISH_OUTPUTS)
 
 typedef void product_fn(const product *x);
 typedef struct products {
-    product_fn *one, *two, *six, *twelve; // by heads; twelve may be NULL
+    product_fn *one, *two, *six, *twelve; // by heads; six again where heads_at_once never says 12
 } products;
 
 #if defined(__AVX512F__)
 static const products all_logits = {logits1, logits2, logits6, logits12};
 static const products all_outputs = {outputs1, outputs2, outputs6, outputs12};
 #else
-static const products all_logits = {logits1, logits2, logits6, NULL};
-static const products all_outputs = {outputs1, outputs2, outputs6, NULL};
+static const products all_logits = {logits1, logits2, logits6, logits6};
+static const products all_outputs = {outputs1, outputs2, outputs6, outputs6};
 #endif
 
 QSA_INLINE int32_t heads_at_once(int32_t heads) {
