@@ -9,7 +9,7 @@ set(QSA_KERNEL_WHERES
     "avx2_vnni|x86_64|-march=x86-64-v3 -mavxvnni"
     "avx512|x86_64|-march=x86-64-v4"
     "avx2|x86_64|-march=x86-64-v3"
-    "amx|x86_64|-march=x86-64-v4 -mamx-tile -mamx-int8 -mamx-bf16"
+    "amx|x86_64|-march=x86-64-v4 -mamx-tile -mamx-int8"
     "neon_dot|aarch64|-march=armv8.2-a+dotprod"
     "neon|aarch64|"
     "fma|x86_64|-mavx2 -mfma -mf16c"

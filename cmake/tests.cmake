@@ -10,6 +10,7 @@
 # and libqsa alone: it is built with QSA_TOOL=OFF too; all others link cmocka, qsa_io and the
 # helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
 # labelled `threads`; docs/conventions.md lists the labels.
+#   tests/emulated/*.c  rows of kernels.tbl on instructions in plain C; flags by suffix, as in src/kernels/
 # Every test sees SRC, BUILD and QSA (the command) in its environment; exit 77 means skipped.
 
 set(qsa_test_environment
@@ -66,7 +67,8 @@ target_link_libraries(qsa_test_base INTERFACE qsa_flags qsa_static Threads::Thre
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c tests/oracle/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/(fuzz_main|test_[^/]*)\\.c$")
-add_library(qsa_test_support STATIC ${support_sources})
+qsa_kernel_sources(emulated_kernels tests/emulated/*.c)
+add_library(qsa_test_support STATIC ${support_sources} ${emulated_kernels})
 target_link_libraries(qsa_test_support PUBLIC qsa_test_base)
 
 if(QSA_TOOL)

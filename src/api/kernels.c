@@ -70,6 +70,9 @@ qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage, const
         QSA_REQUIRE(row->kernel_class == QSA_CLASS_STRICT || context->kernel_class == QSA_CLASS_FAST,
                     QSA_ERR_UNSUPPORTED, "qsa_context_set_kernel: %s is of class fast, the context of class strict",
                     row->name);
+        const char *refused = qsa_table_ready(row);
+        QSA_REQUIRE(!*refused, QSA_ERR_UNSUPPORTED, "qsa_context_set_kernel: this machine cannot run %s: %s", row->name,
+                    refused);
         found = 1;
     }
     if (!found)

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CPUID says what the CPU has, XCR0 what the operating system saves: both are needed before a vector register is touched.
+// Tiles need a permission besides, which is asked for when a kernel with tiles is about to be used, never before.
+
+#define _DEFAULT_SOURCE // syscall
 
 #include "dispatch/cpu_features.h"
 #include "qsa/qsa.h"
 
 #include <pthread.h>
 #include <string.h>
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM of a state component, Linux 5.16
+
+int qsa_cpu_permit_tiles(void) {
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+int qsa_cpu_permit_tiles(void) {
+    return 0;
+}
+#endif
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -34,6 +52,8 @@ uint32_t qsa_cpu_detect(void) {
         features |= (b >> 16 & 1 ? QSA_CPU_AVX512F : 0u) | (b >> 17 & 1 ? QSA_CPU_AVX512DQ : 0u) |
                     (b >> 30 & 1 ? QSA_CPU_AVX512BW : 0u) | (b >> 31 & 1 ? QSA_CPU_AVX512VL : 0u) |
                     (c >> 11 & 1 ? QSA_CPU_AVX512_VNNI : 0u);
+    if (zmm && (saved & 0x60000u) == 0x60000u) // tile configuration and tile data
+        features |= (d >> 24 & 1 ? QSA_CPU_AMX_TILE : 0u) | (d >> 25 & 1 ? QSA_CPU_AMX_INT8 : 0u);
     if (ymm && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) // a of leaf 7: its highest subleaf
         features |= a >> 4 & 1 ? QSA_CPU_AVX_VNNI : 0u;
     return features;
@@ -50,8 +70,8 @@ uint32_t qsa_cpu_detect(void) {
 }
 #endif
 
-static const char *const names[] = {"fma",      "avx2",     "f16c", "avx512f",  "avx512bw",
-                                    "avx512vl", "avx512dq", "neon", "avx_vnni", "avx512_vnni"};
+static const char *const names[] = {"fma",      "avx2", "f16c",     "avx512f",     "avx512bw", "avx512vl",
+                                    "avx512dq", "neon", "avx_vnni", "avx512_vnni", "amx_tile", "amx_int8"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
 const char *qsa_cpu_feature_name(uint32_t bit) {

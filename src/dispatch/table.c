@@ -41,6 +41,7 @@ static const struct {
     {"avx512", X86_V4, "needs avx512 f, bw, vl and dq"},
     {"avx512_i16", X86_V4, "needs avx512 f, bw, vl and dq"},
     {"avx512_vnni", X86_V4 | QSA_CPU_AVX512_VNNI, "needs avx512 f, bw, vl, dq and vnni"},
+    {"amx", X86_V4 | QSA_CPU_AMX_TILE | QSA_CPU_AMX_INT8, "needs avx512 f, bw, vl and dq, and amx tile and int8"},
     {"neon", QSA_CPU_NEON, "needs neon"},
 };
 
@@ -59,13 +60,20 @@ const char *qsa_table_unusable(const qsa_kernel_row *row) {
     return "unknown instruction set";
 }
 
+const char *qsa_table_ready(const qsa_kernel_row *row) {
+    const char *reason = qsa_table_unusable(row);
+    if (!*reason && strcmp(row->where, "amx") == 0 && !qsa_cpu_permit_tiles())
+        return "the system does not permit tile registers";
+    return reason;
+}
+
 const qsa_kernel_row *qsa_table_best(qsa_kernel_number number, qsa_class kernel_class) {
     const qsa_kernel_row *best = NULL;
     for (int32_t i = 0; i < ROWS; i++) {
         const qsa_kernel_row *row = &rows[i];
         if (row->number != number || (row->kernel_class == QSA_CLASS_FAST && kernel_class == QSA_CLASS_STRICT))
             continue;
-        if ((!best || row->rank > best->rank) && !*qsa_table_unusable(row))
+        if ((!best || row->rank > best->rank) && !*qsa_table_ready(row))
             best = row;
     }
     return best;

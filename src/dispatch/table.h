@@ -23,7 +23,9 @@ int32_t qsa_table_rows(void);
 const qsa_kernel_row *qsa_table_row(int32_t i);
 // "" if this machine runs the row, else why not. Static storage.
 const char *qsa_table_unusable(const qsa_kernel_row *row);
-// Usable row of the highest rank; strict rows only unless fast. There always is one: the reference.
+// "" if the row may be called from here on, else why not. Where a usable row needs the system's permission, this asks for it.
+const char *qsa_table_ready(const qsa_kernel_row *row);
+// Ready row of the highest rank; strict rows only unless fast. There always is one: the reference.
 const qsa_kernel_row *qsa_table_best(qsa_kernel_number number, qsa_class kernel_class);
 // NULL if this machine runs a row of class fast; else why not the first of them, "" if this build has none.
 const char *qsa_table_no_fast(void);

@@ -17,6 +17,7 @@
 #define QSA_ROW_avx2_vnni(...)   QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_avx512_i16(...)  QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_avx512_vnni(...) QSA_ROW(__VA_ARGS__)
+#define QSA_ROW_amx(...)         QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_neon(...)
 #elif defined(__aarch64__)
 #define QSA_ROW_fma(...)
@@ -26,6 +27,7 @@
 #define QSA_ROW_avx2_vnni(...)
 #define QSA_ROW_avx512_i16(...)
 #define QSA_ROW_avx512_vnni(...)
+#define QSA_ROW_amx(...)
 #define QSA_ROW_neon(...) QSA_ROW(__VA_ARGS__)
 #else
 #define QSA_ROW_fma(...)
@@ -35,6 +37,7 @@
 #define QSA_ROW_avx2_vnni(...)
 #define QSA_ROW_avx512_i16(...)
 #define QSA_ROW_avx512_vnni(...)
+#define QSA_ROW_amx(...)
 #define QSA_ROW_neon(...)
 #endif
 

@@ -112,7 +112,7 @@ static void errors_at(double deviation, double *worst, double *worst_lse) {
         oracle_attend(&g, s->wide_q, keys, values, s->cells, x->count, s->want, s->want_lse);
         for (int32_t j = 0; j < qsa_table_rows(); j++) {
             const qsa_kernel_row *row = qsa_table_row(j);
-            if (row->number != QSA_K_attend || *qsa_table_unusable(row))
+            if (row->number != QSA_K_attend || *qsa_table_ready(row))
                 continue;
             double lse_error;
             worst[j] = fmax(worst[j], error_of(row, x, &lse_error));
@@ -133,7 +133,7 @@ static void bound(void) {
     printf("  relative l2, worst head, at logits of standard deviation 1, 2, 4, 8 (log-sum-exp, absolute)\n");
     for (int32_t j = 0; j < qsa_table_rows(); j++) {
         const qsa_kernel_row *row = qsa_table_row(j);
-        if (row->number != QSA_K_attend || *qsa_table_unusable(row))
+        if (row->number != QSA_K_attend || *qsa_table_ready(row))
             continue;
         printf("  %-20s", row->name);
         for (int i = 0; i < 4; i++)

@@ -6,6 +6,7 @@
 // LABELS: small cross
 // RUNNER: plain
 #include "dispatch/table.h"
+#include "emulated/emulated.h"
 #include "num/load.h"
 #include "support/kernel_values.h"
 #include "support/plain_runner.h"
@@ -194,17 +195,21 @@ static void model(const qsa_attend_args *a, float *records) {
 // ---- Rows ----------------------------------------------------------------------------------------
 
 static const qsa_kernel_row *fast[16];
-static int fast_rows;
+static int fast_rows, emulated_rows;
 
 static void find_rows(void) {
     for (int32_t i = 0; i < qsa_table_rows(); i++) {
         const qsa_kernel_row *row = qsa_table_row(i);
         if (row->number == QSA_K_attend && row->kernel_class == QSA_CLASS_FAST && fast_rows < 16) {
-            const char *unusable = qsa_table_unusable(row);
+            const char *unusable = qsa_table_ready(row);
             printf("  %s: %s\n", row->name, *unusable ? unusable : "run");
             if (!*unusable)
                 fast[fast_rows++] = row;
         }
+    }
+    for (const qsa_kernel_row *row; fast_rows < 16 && (row = emulated_row(emulated_rows)) != NULL; emulated_rows++) {
+        printf("  %s: run\n", row->name);
+        fast[fast_rows++] = row;
     }
 }
 

@@ -6,6 +6,7 @@
 // rows avx2, a skip of one on x86-64 is a failure, and so is one of neon on AArch64.
 // LABELS: small cross
 // RUNNER: plain
+#include "emulated/emulated.h"
 #include "support/kernel_case.h"
 #include "support/plain_runner.h"
 
@@ -51,7 +52,7 @@ static const char *skip_reason(const listed_row *row) {
         snprintf(reason, sizeof reason, "not on %s", architecture);
         return reason;
     }
-    return qsa_table_unusable(built);
+    return qsa_table_ready(built);
 }
 
 // Rows that nobody skips here: the references, and the instruction set that every machine of a build farm has. Names that
@@ -136,11 +137,24 @@ static void run_kernel(qsa_kernel_number number, const char *kernel) {
         for (int fast = 0; fast < 2; fast++)
             for (int32_t j = 0; j < qsa_table_rows(); j++) {
                 const qsa_kernel_row *row = qsa_table_row(j);
-                if (row->number == number && row != reference && !*qsa_table_unusable(row) &&
+                if (row->number == number && row != reference && !*qsa_table_ready(row) &&
                     (row->kernel_class == QSA_CLASS_FAST) == fast)
                     plain_check(!run_row(row, i, fast), __FILE__, __LINE__, running);
             }
     }
+}
+
+// Rows on emulated instructions keep to their memory too, and to themselves: what they write is in test_fast_model.c.
+static void emulated(void) {
+    const qsa_kernel_row *row = emulated_row(0);
+    if (!row)
+        plain_skip("emulated", "no emulated row runs here");
+    for (int n = 0; (row = emulated_row(n)) != NULL; n++)
+        for (int i = 0; i < CASES; i++) {
+            rng r = rng_make((uint64_t)row->number * 1000003u + (uint64_t)i);
+            case_make(&the_case, row->number, &r);
+            plain_check(!run_row(row, i, true), __FILE__, __LINE__, running);
+        }
 }
 
 #define KERNEL_TEST(stage, kernel)                                                                                     \
@@ -157,6 +171,7 @@ int main(void) {
     case_open(&the_case);
 #define KERNEL_RUN(stage, kernel) PLAIN_RUN(stage##_##kernel);
     QSA_KERNELS(KERNEL_RUN)
+    PLAIN_RUN(emulated);
     case_close(&the_case);
     return plain_finish();
 }

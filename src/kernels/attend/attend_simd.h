@@ -3,13 +3,14 @@
 // Attention records in v16 lanes; one source for every instruction set (src/kernels/simd/simd.h gives the tile shapes).
 //
 // QK: QSA_DOT_CELLS cells by QSA_DOT_HEADS heads at a time, K rows decoded once for all heads of the KV head. PV: a slice of
-// 32 dims of V, decoded once for the chunk, then 16 or 32 dims by 6 or 12 heads in registers. The rows needed next are
-// prefetched a few at a time between the arithmetic: selected blocks lie anywhere in the cache, and no hardware prefetcher
-// finds them. Every element is accumulated in the reference's order, so the bits are the reference's.
+// 32 dims of V, decoded once for the chunk, then 16 or 32 dims by 6 or 12 heads in registers. Two of the rows needed next are
+// fetched every few hundred cycles (fetch.h): V during QK, the next chunk's K during PV. Every element is accumulated in the
+// reference's order, so the bits are the reference's.
 
 #ifndef QSA_KERNELS_ATTEND_ATTEND_SIMD_H
 #define QSA_KERNELS_ATTEND_ATTEND_SIMD_H
 
+#include "kernels/attend/fetch.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/simd.h"
 
@@ -25,17 +26,10 @@ typedef struct tile {
     _Alignas(64) float part[QSA_MAX_HEADS_PER_KV][FOLD][8];
     const unsigned char *v_row[QSA_CHUNK];
     float v_scale[QSA_CHUNK]; // of the group being decoded
+    fetches ahead;
     size_t row_bytes;
     size_t groups;
 } tile;
-
-QSA_INLINE void prefetch_row(const tile *t, const void *rows, const uint16_t *scales, size_t row) {
-    const unsigned char *at = (const unsigned char *)rows + row * t->row_bytes;
-    for (size_t i = 0; i < t->row_bytes; i += 64)
-        QSA_PREFETCH(at + i);
-    if (scales)
-        QSA_PREFETCH(scales + row * t->groups);
-}
 
 // part[h][c] = the 8 lanes, folded from 16, of q_h . k_c for a constant number of heads and the tile's cells.
 QSA_INLINE void dot_tile(tile *t, const float *q, int64_t q_stride, int32_t padded, int32_t first, const int heads,
@@ -83,17 +77,21 @@ QSA_INLINE void dot_heads(tile *t, const qsa_attend_args *args, int32_t first, c
 
 // Logits of the chunk, FOLD cells at a time. Cells behind the last stand for themselves again; softmax replaces them.
 QSA_INLINE void logits(tile *t, const qsa_attend_args *args, qsa_type format, const int32_t *cells, int32_t count) {
+    t->ahead = fetch_plan(args->v, args->v_scales, t->row_bytes, t->groups, cells, count, (count + 1) / 2);
     for (int32_t first = 0; first < count; first += FOLD) {
         for (int32_t cell = 0; cell < FOLD && first + cell < count; cell += QSA_DOT_CELLS) {
             for (int c = 0; c < QSA_DOT_CELLS; c++) {
                 const size_t row = (size_t)cells[first + cell + c < count ? first + cell + c : count - 1];
-                prefetch_row(t, args->v, args->v_scales, row);
                 v16_decode_row(t->k[c], (const unsigned char *)args->k + row * t->row_bytes,
                                format == QSA_I8 ? args->k_scales + row * t->groups : NULL, format, args->dim);
             }
             int32_t h = 0;
-            for (; h + QSA_DOT_HEADS <= args->heads; h += QSA_DOT_HEADS)
+            fetch_some(&t->ahead);
+            for (; h + QSA_DOT_HEADS <= args->heads; h += QSA_DOT_HEADS) {
                 dot_heads(t, args, h, QSA_DOT_HEADS, cell);
+                if (QSA_DOT_CELLS > 2 && h == 0)
+                    fetch_some(&t->ahead);
+            }
             for (; h + 2 <= args->heads; h += 2)
                 dot_heads(t, args, h, 2, cell);
             if (h < args->heads)
@@ -153,21 +151,25 @@ QSA_INLINE void softmax(float s[QSA_CHUNK], int32_t count, float *m, float *l) {
 #define QSA_ACCUMULATE(name, heads, vectors)                                                                           \
     static void name(tile *t, int32_t first, int32_t at, int32_t count) {                                              \
         const float *p = t->s[first];                                                                                  \
-        heads(QSA_DECLARE_##vectors) for (int32_t c = 0; c < count; c++) {                                             \
-            const v16 a = v16_load(&t->v[c][at]), b = v16_load(&t->v[c][vectors == 2 ? 16 : at]);                      \
-            (void)b;                                                                                                   \
-            heads(QSA_STEP_##vectors)                                                                                  \
+        heads(QSA_DECLARE_##vectors) for (int32_t c = 0; c < count;) {                                                 \
+            const int32_t stop = count - c > PV_CELLS ? c + PV_CELLS : count;                                          \
+            for (; c < stop; c++) {                                                                                    \
+                const v16 a = v16_load(&t->v[c][at]), b = v16_load(&t->v[c][vectors == 2 ? 16 : at]);                  \
+                (void)b;                                                                                               \
+                heads(QSA_STEP_##vectors)                                                                              \
+            }                                                                                                          \
+            fetch_some(&t->ahead);                                                                                     \
         }                                                                                                              \
         heads(QSA_FINISH_##vectors)                                                                                    \
     }
 
 #if QSA_PV_SMALL
-enum { PV_DIMS = 16, PV_HEADS = 6 };
+enum { PV_DIMS = 16, PV_HEADS = 6, PV_CELLS = QSA_CHUNK /* between two fetches */ };
 QSA_ACCUMULATE(accumulate6, QSA_SIX, 1)
 QSA_ACCUMULATE(accumulate2, QSA_TWO, 1)
 QSA_ACCUMULATE(accumulate1, QSA_ONE, 1)
 #else
-enum { PV_DIMS = 32, PV_HEADS = 12 };
+enum { PV_DIMS = 32, PV_HEADS = 12, PV_CELLS = 16 };
 QSA_ACCUMULATE(accumulate12, QSA_TWELVE, 2)
 QSA_ACCUMULATE(accumulate6, QSA_SIX, 2)
 QSA_ACCUMULATE(accumulate2, QSA_TWO, 2)
@@ -188,11 +190,14 @@ QSA_INLINE void store_outputs(const tile *t, float *out, int64_t stride, int32_t
         }
 }
 
+QSA_INLINE int32_t heads_at_once(int32_t left) {
+    return left >= PV_HEADS ? PV_HEADS : left >= 6 ? 6 : left >= 2 ? 2 : 1;
+}
+
 QSA_INLINE void accumulate(tile *t, const qsa_attend_args *args, float *out, int32_t at, int32_t dims, int32_t count) {
     const int64_t stride = 2 + args->dim;
     for (int32_t h = 0, done; h < args->heads; h += done) {
-        const int32_t left = args->heads - h;
-        done = left >= PV_HEADS ? PV_HEADS : left >= 6 ? 6 : left >= 2 ? 2 : 1;
+        done = heads_at_once(args->heads - h);
         switch (done) {
 #if !QSA_PV_SMALL
         case 12:
@@ -239,13 +244,13 @@ QSA_INLINE void decode_slice(tile *t, const qsa_attend_args *args, qsa_type form
 
 QSA_INLINE void outputs(tile *t, const qsa_attend_args *args, qsa_type format, const int32_t *cells, int32_t count,
                         int32_t ahead, float *records) {
-    const int32_t slices = (args->dim + SLICE - 1) / SLICE, each = (ahead + slices - 1) / slices;
+    int32_t calls = 0; // of accumulate's loops
+    for (int32_t h = 0; h < args->heads; h += heads_at_once(args->heads - h))
+        calls += (args->dim + PV_DIMS - 1) / PV_DIMS * (QSA_CHUNK / PV_CELLS);
+    t->ahead = fetch_plan(args->k, args->k_scales, t->row_bytes, t->groups, cells + count, ahead, calls);
     for (int32_t c = 0; c < count; c++)
         t->v_row[c] = (const unsigned char *)args->v + (size_t)cells[c] * t->row_bytes;
     for (int32_t d = 0; d < args->dim; d += SLICE) {
-        // The next chunk's keys, a few rows with every slice of this chunk's values.
-        for (int32_t c = d / SLICE * each; c < (d / SLICE + 1) * each && c < ahead; c++)
-            prefetch_row(t, args->k, args->k_scales, (size_t)cells[count + c]);
         decode_slice(t, args, format, cells, count, d);
         for (int32_t at = 0; at < SLICE && d + at < args->dim; at += PV_DIMS)
             accumulate(t, args, records + 2 + d + at, at, args->dim - d - at, count);

@@ -6,33 +6,13 @@
 #ifndef QSA_KERNELS_ATTEND_PRODUCT_I16_H
 #define QSA_KERNELS_ATTEND_PRODUCT_I16_H
 
-#include "kernels/simd/pairs.h"
-#include "qsa/qsa.h"
+#include "kernels/attend/attend_fast.h"
 
 enum {
-    WIDTH = QSA_GROUP, // and QSA_CHUNK
     BLOCK = 2 * QSA_X, // lanes of one product: cells in QK, dims in PV
     // Pairs between two fetches. A product of 32 lanes by 12 heads does four times the work of one of 16 lanes by 6.
     SEGMENT = QSA_X == 16 ? 4 : WIDTH / 2,
 };
-_Static_assert(QSA_GROUP == QSA_CHUNK, "products of both kinds have the same depth");
-
-// Rows needed next, fetched a few at a time: more misses at once than the machine has room for hold up every other load.
-typedef struct fetches {
-    const unsigned char *rows;
-    const uint16_t *scales;
-    const int32_t *cells;
-    int32_t count, each, dim, groups;
-} fetches;
-
-QSA_INLINE void fetch_some(fetches *x) {
-    for (int32_t n = 0; n < x->each && x->count > 0; n++, x->cells++, x->count--) {
-        const size_t cell = (size_t)*x->cells;
-        for (int32_t d = 0; d < x->dim; d += 64)
-            QSA_PREFETCH(x->rows + cell * (size_t)x->dim + d);
-        QSA_PREFETCH(x->scales + cell * (size_t)x->groups);
-    }
-}
 
 // One product: 64 numbers of some heads by a block of codes.
 typedef struct product {
@@ -121,15 +101,15 @@ QSA_PRODUCT(outputs12, QSA_TWELVE, QSA_FINISH_OUTPUTS)
 
 typedef void product_fn(const product *x);
 typedef struct products {
-    product_fn *one, *two, *six, *twelve; // by heads; twelve may be NULL
+    product_fn *one, *two, *six, *twelve; // by heads; six again where heads_at_once never says 12
 } products;
 
 #if defined(__AVX512F__)
 static const products all_logits = {logits1, logits2, logits6, logits12};
 static const products all_outputs = {outputs1, outputs2, outputs6, outputs12};
 #else
-static const products all_logits = {logits1, logits2, logits6, NULL};
-static const products all_outputs = {outputs1, outputs2, outputs6, NULL};
+static const products all_logits = {logits1, logits2, logits6, logits6};
+static const products all_outputs = {outputs1, outputs2, outputs6, outputs6};
 #endif
 
 QSA_INLINE int32_t heads_at_once(int32_t heads) {

@@ -75,30 +75,76 @@ QSA_INLINE void v16_encode_i8(int8_t *codes, uint16_t *scales, const float *x, i
     }
 }
 
-QSA_INLINE void norm_rope_simd(const qsa_norm_rope_args *args) {
-    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
-    float x[QSA_MAX_HEAD_DIM];
-    const unsigned char *source = args->x;
-    for (int32_t v = 0; v < args->vectors; v++) {
-        float *out = args->out + v * args->out_stride;
-        v16_load_row(x, source + v * args->x_stride, args->type, args->dim);
-        v16_norm_vector(out, x, args->factor, args->dim, args->eps);
+// Dims d..d+15 of a raw row, normed.
+QSA_INLINE v16 v16_normed(const unsigned char *x, qsa_type type, int32_t d, v16 inverse, const float *factor) {
+    return v16_mul(v16_mul(v16_load_raw(x, type, d), inverse), v16_load(factor + d));
+}
+
+// One vector whose dims and rotated halves are multiples of 16: after the sum of squares norm and RoPE in one pass, which reads
+// the raw row again instead of a copy. A NaN between the two is no less a NaN for being made canonical after both only.
+QSA_INLINE void norm_rope_whole(const qsa_norm_rope_args *args, float *out, const unsigned char *x, qsa_type type) {
+    const int32_t dim = args->dim, half = args->half;
+    v16 sum = v16_zero();
+    for (int32_t d = 0; d < dim; d += 16) {
+        const v16 v = v16_load_raw(x, type, d);
+        sum = v16_fma(v, v, sum);
+    }
+    const v16 inverse = v16_set(1.0f / sqrtf(v16_fold(sum) / (float)dim + args->eps));
+    for (int32_t d = 0; d < half; d += 16) {
+        const v16 a = v16_normed(x, type, d, inverse, args->factor);
+        const v16 b = v16_normed(x, type, half + d, inverse, args->factor);
+        const v16 c = v16_load(args->cosine + d), s = v16_load(args->sine + d);
+        v16_store(out + d, v16_canonical(v16_fma(a, c, v16_neg(v16_mul(b, s)))));
+        v16_store(out + half + d, v16_canonical(v16_fma(b, c, v16_mul(a, s))));
+    }
+    for (int32_t d = 2 * half; d < dim; d += 16)
+        v16_store(out + d, v16_canonical(v16_normed(x, type, d, inverse, args->factor)));
+}
+
+QSA_INLINE void norm_rope_vector(const qsa_norm_rope_args *args, float *out, const unsigned char *x) {
+    if (args->dim % 16 != 0 || args->half % 16 != 0) {
+        float row[QSA_MAX_HEAD_DIM];
+        v16_load_row(row, x, args->type, args->dim);
+        v16_norm_vector(out, row, args->factor, args->dim, args->eps);
         v16_rope_vector(out, args->cosine, args->sine, args->half);
+    } else if (args->type == QSA_F32) {
+        norm_rope_whole(args, out, x, QSA_F32);
+    } else if (args->type == QSA_F16) {
+        norm_rope_whole(args, out, x, QSA_F16);
+    } else {
+        norm_rope_whole(args, out, x, QSA_BF16);
     }
 }
 
-QSA_INLINE void store_simd(const qsa_store_args *args) {
-    float x[QSA_MAX_HEAD_DIM];
+QSA_INLINE void norm_rope_simd(const qsa_norm_rope_args *args) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     const unsigned char *source = args->x;
-    unsigned char *codes = args->codes;
-    for (int32_t v = 0; v < args->vectors; v++) {
-        void *out = codes + v * args->code_stride;
-        v16_load_row(x, source + v * args->x_stride, args->type, args->dim);
-        if (args->format == QSA_I8)
-            v16_encode_i8(out, args->scales + v * args->scale_stride, x, args->dim, args->events);
-        else
-            qsa_encode_float(out, x, args->format, args->dim, args->events);
-    }
+    for (int32_t v = 0; v < args->vectors; v++)
+        norm_rope_vector(args, args->out + v * args->out_stride, source + v * args->x_stride);
+}
+
+// A raw row as float32: where it lies if it can be read as that, else in `copy`.
+QSA_INLINE const float *float_row(float *copy, const unsigned char *x, qsa_type type, int32_t dim) {
+    if (type == QSA_F32 && (uintptr_t)x % sizeof(float) == 0)
+        return (const float *)x;
+    v16_load_row(copy, x, type, dim);
+    return copy;
+}
+
+// Vector v of the call into the cache's format.
+QSA_INLINE void store_vector(const qsa_store_args *args, int32_t v, const float *x) {
+    void *out = (unsigned char *)args->codes + v * args->code_stride;
+    if (args->format == QSA_I8)
+        v16_encode_i8(out, args->scales + v * args->scale_stride, x, args->dim, args->events);
+    else
+        qsa_encode_float(out, x, args->format, args->dim, args->events);
+}
+
+QSA_INLINE void store_simd(const qsa_store_args *args) {
+    float copy[QSA_MAX_HEAD_DIM];
+    const unsigned char *source = args->x;
+    for (int32_t v = 0; v < args->vectors; v++)
+        store_vector(args, v, float_row(copy, source + v * args->x_stride, args->type, args->dim));
 }
 
 QSA_INLINE void pool_simd(const qsa_pool_args *args) {

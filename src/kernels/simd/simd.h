@@ -107,6 +107,16 @@ QSA_INLINE float v16_dot(const float *a, const float *b, int32_t n) {
     return v16_fold(sum);
 }
 
+// Elements i..i+15 of a row of f32, f16 or bf16 at any alignment.
+QSA_INLINE v16 v16_load_raw(const void *data, qsa_type type, int32_t i) {
+    const unsigned char *p = (const unsigned char *)data + (size_t)i * qsa_type_size(type);
+    if (type == QSA_F16)
+        return v16_of_f16(p);
+    if (type == QSA_BF16)
+        return v16_of_bf16(p);
+    return v16_load((const float *)(const void *)p); // vector loads ask for no alignment
+}
+
 // A row of f32, f16 or bf16 at any alignment as float32.
 QSA_INLINE void v16_load_row(float *out, const void *data, qsa_type type, int32_t n) {
     int32_t i = 0;

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cosines and sines of a token's rotary angles in 256-bit vectors (x86-64-v3).
+
+#include "kernels/prep/angles_simd.h"
+
+void qsa_angles_avx2(const qsa_angles_args *args) {
+    angles_simd(args);
+}
