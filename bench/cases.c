@@ -33,6 +33,11 @@ static qsa_status call_prep(bench_world *w) {
     return status == QSA_OK ? world_discard(w) : status;
 }
 
+qsa_status bench_call_prep_fused(bench_world *w) {
+    qsa_prep_fused(w->context, w->layer, w->cache, 0, &w->batch, w->q, w->index_q, w->workspace);
+    return world_discard(w);
+}
+
 qsa_status bench_call_score(bench_world *w) {
     const qsa_row_set rows = rows_of(w, 0, w->rows);
     return qsa_score(w->context, w->cache, 0, &rows, w->index_q, w->scores, w->score_stride, w->workspace,

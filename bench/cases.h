@@ -24,6 +24,7 @@ const bench_case *bench_case_of(bench_id id);
 qsa_status bench_call_score(bench_world *world);
 qsa_status bench_call_score_topk(bench_world *world);
 qsa_status bench_call_attend(bench_world *world);
+qsa_status bench_call_prep_fused(bench_world *world);
 
 // Runs once what a case takes as given (scores for topk, records for merge), and checks that results are numbers.
 bool bench_case_ready(bench_world *world, bench_id id, bench_error *error);

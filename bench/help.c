@@ -16,7 +16,7 @@ const char bench_help[] =
     "  score        scores of all blocks\n"
     "  topk         selection from scores; also gives the time of score\n"
     "  score-topk   both\n"
-    "  prep         norm, RoPE, and the append to the cache\n"
+    "  prep         norm, RoPE, and the append to the cache; also gives the time of the fused kernel\n"
     "  merge        records to outputs, gate included\n"
     "  step         prep to gate\n"
     "  all          the standard table\n"

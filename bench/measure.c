@@ -171,6 +171,7 @@ static void evaluate(const measurement *m, bench_result *r, double *scratch) {
         ms[k] = milliseconds(&m->probes[k], samples, scratch, k ? NULL : &r->min_ms, &r->max_ms);
     r->median_ms = ms[0];
     r->score_ms = r->id == BENCH_TOPK ? ms[1] : 0;
+    r->fused_ms = r->id == BENCH_PREP ? ms[1] : 0;
     r->score_topk_ms = r->id == BENCH_STEP ? ms[1] : 0;
     r->against_step_ms = ms[2];
     r->against_score_topk_ms = ms[3];
@@ -254,7 +255,9 @@ static bool measure_world(bench_result *r, bench_world *world, bench_world *agai
     add_probe(&m, world, c->call, c->appended);
     if (r->id == BENCH_TOPK)
         add_probe(&m, world, bench_call_score, true);
-    if (r->id == BENCH_STEP)
+    else if (r->id == BENCH_PREP)
+        add_probe(&m, world, bench_call_prep_fused, false);
+    else if (r->id == BENCH_STEP)
         add_probe(&m, world, bench_call_score_topk, true);
     if (against) {
         add_probe(&m, against, c->call, c->appended);

@@ -27,6 +27,7 @@ typedef struct bench_result {
     bench_work work;
 
     double score_ms;      // topk: scoring, same run
+    double fused_ms;      // prep: as forward does it, by the fused kernel, same run
     double score_topk_ms; // step: scoring and selection, same run
     int32_t against_pos;  // step --against: -1 if none
     double against_step_ms, against_score_topk_ms;

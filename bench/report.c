@@ -39,6 +39,8 @@ static void report_beside(const bench_result *r) {
     if (r->id == BENCH_TOPK)
         printf("score    %.4g ms in the same run; topk is %.1f %% of it\n", r->score_ms,
                100 * r->median_ms / r->score_ms);
+    if (r->id == BENCH_PREP)
+        printf("fused    %.4g ms in the same run, as qsa_forward does it\n", r->fused_ms);
     if (r->id == BENCH_STEP)
         printf("score    score-topk %.4g ms in the same run\n", r->score_topk_ms);
     if (r->against_pos >= 0)
@@ -77,7 +79,7 @@ void report_table_row(const bench_result *r) {
            (int)r->tokens, (int)r->pos, r->selects ? bench_selection_name[r->selection] : "-", r->median_ms, r->min_ms,
            100 * spread(r), per_second(r->work.operations, r), per_second(r->work.bytes, r), r->of_roof,
            roof_name[r->bound], r->fit ? "" : " UNFIT", r->kernel);
-    if (r->id == BENCH_TOPK || r->id == BENCH_STEP)
+    if (r->id == BENCH_TOPK || r->id == BENCH_STEP || r->id == BENCH_PREP)
         report_beside(r);
     fflush(stdout);
 }
@@ -107,6 +109,8 @@ static void json_detail(bench_json *json, const bench_result *r) {
         json_number(json, "union16", r->union16);
     if (r->jaccard > 0)
         json_number(json, "jaccard", r->jaccard);
+    if (r->id == BENCH_PREP)
+        json_number(json, "fused_ms", r->fused_ms);
     json_number(json, "operations", r->work.operations);
     json_number(json, "bytes", r->work.bytes);
     json_number(json, "gathered_bytes", r->work.gathered);

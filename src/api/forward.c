@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// forward: all checks, then append, then waves of rows through the phases. Nothing can fail once the first byte is written.
+// forward: all checks, then waves of rows through the phases, prep first. Nothing can fail once the first byte is written.
 
 #include "api/forward.h"
 
@@ -59,7 +59,6 @@ static void run_wave(qsa_wave *wave, const qsa_forward_options *options) {
         if (use || below)
             row->scores = NULL;
     }
-    qsa_wave_queries(wave);
     qsa_wave_screen(wave);
     qsa_wave_score(wave);
     qsa_wave_select(wave);
@@ -70,10 +69,12 @@ static void run_wave(qsa_wave *wave, const qsa_forward_options *options) {
     qsa_wave_merge(wave);
 }
 
-static void run_waves(qsa_wave *wave, const qsa_plan *plan, const qsa_wave_layout *l, unsigned char *memory,
-                      const qsa_forward_options *options) {
+// Each wave begins with prep of the batch's rows up to its last one: a row sees its own cell and earlier ones.
+static void run_waves(qsa_wave *wave, qsa_cache *cache, const qsa_plan *plan, const qsa_wave_layout *l,
+                      unsigned char *memory, const qsa_forward_options *options) {
+    int32_t first = 0, prepared = 0;
     wave->rows = (qsa_wave_row *)memory;
-    for (int32_t first = 0; first < plan->attending_count; first += l->rows) {
+    do {
         const int32_t rest = plan->attending_count - first;
         wave->count = rest < l->rows ? rest : l->rows;
         for (int32_t w = 0; w < wave->count; w++) {
@@ -81,8 +82,13 @@ static void run_waves(qsa_wave *wave, const qsa_plan *plan, const qsa_wave_layou
             wave->rows[w] = (qsa_wave_row){.sequence = wave->batch->sequences[i], .n = plan->cells[i], .batch_row = i};
             qsa_wave_place(wave, l, memory, w);
         }
-        run_wave(wave, options);
-    }
+        first += wave->count;
+        const int32_t end = qsa_wave_end(plan, first);
+        qsa_append_fused(wave, cache, plan, prepared, end);
+        prepared = end;
+        if (wave->count > 0)
+            run_wave(wave, options);
+    } while (first < plan->attending_count);
 }
 
 qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
@@ -101,7 +107,6 @@ qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *
     QSA_TRY(qsa_pending_check("qsa_forward", cache, batch->rows));
     QSA_TRY(check_used(&layer->geometry, &plan, options));
     qsa_pending_begin(cache, batch->rows);
-    qsa_append(context, layer, cache, layer_index, &plan, NULL);
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, batch->rows, &l);
     qsa_wave wave = {.context = context,
@@ -113,6 +118,6 @@ qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *
                      .batch = batch,
                      .out = out,
                      .lse = options ? options->lse : NULL};
-    run_waves(&wave, &plan, &l, memory + (qsa_plan_bytes(batch->rows) + 63) / 64 * 64, options);
+    run_waves(&wave, cache, &plan, &l, memory + (qsa_plan_bytes(batch->rows) + 63) / 64 * 64, options);
     return QSA_OK;
 }

@@ -28,6 +28,11 @@ qsa_status qsa_check_selected(const char *call, const qsa_geometry *g, const qsa
 // Row i of a selection, read into a wave's row.
 void qsa_use_selection(const qsa_selection *selection, int32_t i, qsa_wave_row *row);
 
+// What forward does before it scores, alone, for measurements and tests: qsa_prep by the fused kernel. q and index_q as in
+// qsa_prep_out. Nothing is checked; the workspace is one of QSA_STAGE_PREP for as many rows.
+void qsa_prep_fused(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
+                    const qsa_batch *batch, float *q, float *index_q, void *workspace);
+
 // What forward does between prep and attend, alone, for measurements and tests: scores, screened where the cache is, and the
 // selection. candidates (null or [rows]) gets how many blocks were scored after screening, -1 where all were. Nothing is
 // checked; the workspace is one of QSA_STAGE_FORWARD for as many rows.

@@ -12,6 +12,18 @@ static qsa_status check_prep_out(const qsa_prep_out *out) {
     return QSA_OK;
 }
 
+// The wave's rows: attending ones from `first` on, at most `most`, with their places in arrays by row of the batch.
+static void aim_queries(qsa_wave *wave, const qsa_plan *plan, int32_t first, int32_t most, float *q, float *index_q) {
+    const qsa_geometry *g = wave->geometry;
+    wave->count = plan->attending_count - first < most ? plan->attending_count - first : most;
+    for (int32_t w = 0; w < wave->count; w++) {
+        const int64_t i = plan->attending[first + w];
+        wave->rows[w] = (qsa_wave_row){.batch_row = (int32_t)i,
+                                       .q = q ? q + i * g->heads * g->head_dim : NULL,
+                                       .index_q = index_q ? index_q + i * g->index_heads * g->index_dim : NULL};
+    }
+}
+
 qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                     const qsa_batch *batch, const qsa_prep_out *out, void *workspace, size_t workspace_bytes) {
     const qsa_scratch scratch = {workspace, workspace_bytes};
@@ -29,23 +41,36 @@ qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cac
         memcpy(out->cells, plan.cells, (size_t)batch->rows * sizeof(int32_t));
     if (!out || (!out->q && !out->index_q))
         return QSA_OK;
-    const qsa_geometry *g = &layer->geometry;
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, batch->rows, &l);
-    qsa_wave wave = {.context = context, .layer = layer, .geometry = g, .batch = batch};
+    qsa_wave wave = {.context = context, .layer = layer, .geometry = &layer->geometry, .batch = batch};
     wave.rows = (qsa_wave_row *)(memory + (qsa_plan_bytes(batch->rows) + 63) / 64 * 64);
-    for (int32_t first = 0; first < plan.attending_count; first += l.rows) {
-        wave.count = plan.attending_count - first < l.rows ? plan.attending_count - first : l.rows;
-        for (int32_t w = 0; w < wave.count; w++) {
-            const int64_t i = plan.attending[first + w];
-            wave.rows[w] =
-                (qsa_wave_row){.batch_row = (int32_t)i,
-                               .q = out->q ? out->q + i * g->heads * g->head_dim : NULL,
-                               .index_q = out->index_q ? out->index_q + i * g->index_heads * g->index_dim : NULL};
-        }
+    for (int32_t first = 0; first < plan.attending_count; first += wave.count) {
+        aim_queries(&wave, &plan, first, l.rows, out->q, out->index_q);
         qsa_wave_queries(&wave);
     }
     return QSA_OK;
+}
+
+void qsa_prep_fused(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
+                    const qsa_batch *batch, float *q, float *index_q, void *workspace) {
+    unsigned char *memory = qsa_align(workspace);
+    qsa_plan plan;
+    qsa_batch_plan(cache, batch, memory, &plan);
+    qsa_pending_begin(cache, batch->rows);
+    qsa_wave_layout l;
+    qsa_wave_layout_of(context, cache, batch->rows, &l);
+    qsa_wave wave = {
+        .context = context, .layer = layer, .layer_index = layer_index, .geometry = &layer->geometry, .batch = batch};
+    wave.rows = (qsa_wave_row *)(memory + (qsa_plan_bytes(batch->rows) + 63) / 64 * 64);
+    int32_t first = 0, prepared = 0;
+    do {
+        aim_queries(&wave, &plan, first, l.rows, q, index_q);
+        first += wave.count;
+        const int32_t end = qsa_wave_end(&plan, first);
+        qsa_append_fused(&wave, cache, &plan, prepared, end);
+        prepared = end;
+    } while (first < plan.attending_count);
 }
 
 static qsa_status check_row_set(const char *call, const qsa_context *context, const qsa_cache *cache,

@@ -7,37 +7,41 @@
 
 enum { BLOCKS_PER_TASK = 4096 };
 
+qsa_norm_rope_args qsa_wave_query(const qsa_wave *wave, const qsa_wave_row *row, int index) {
+    const qsa_geometry *g = wave->geometry;
+    const qsa_rows *source = index ? &wave->batch->index_q : &wave->batch->q;
+    const int32_t dim = index ? g->index_dim : g->head_dim;
+    float *out = index ? row->index_q : row->q;
+    return (qsa_norm_rope_args){.x = out ? qsa_row_at(source, row->batch_row, 0) : NULL,
+                                .type = source->type,
+                                .x_stride = source->head_stride,
+                                .vectors = index ? g->index_heads : g->heads,
+                                .dim = dim,
+                                .half = g->rotary_dim / 2,
+                                .factor = index ? wave->layer->iq_factor : wave->layer->q_factor,
+                                .eps = g->eps,
+                                .out = out,
+                                .out_stride = dim};
+}
+
 static void queries_of_row(void *arg, int32_t i) {
     const qsa_wave *wave = arg;
     const qsa_wave_row *row = &wave->rows[i];
-    const qsa_geometry *g = wave->geometry;
-    const qsa_batch *batch = wave->batch;
     float cosine[QSA_MAX_HEAD_DIM / 2], sine[QSA_MAX_HEAD_DIM / 2];
     int32_t positions[3];
-    qsa_row_positions(batch, row->batch_row, positions);
+    qsa_row_positions(wave->batch, row->batch_row, positions);
     qsa_angles_args angles = {.inv_freq = wave->layer->inv_freq,
                               .axis = wave->layer->axis,
                               .positions = positions,
-                              .half = g->rotary_dim / 2,
+                              .half = wave->geometry->rotary_dim / 2,
                               .cosine = cosine,
                               .sine = sine};
     wave->context->kernels.angles(&angles);
     for (int index = 0; index < 2; index++) {
-        const qsa_rows *source = index ? &batch->index_q : &batch->q;
-        const int32_t dim = index ? g->index_dim : g->head_dim;
-        qsa_norm_rope_args args = {.x = qsa_row_at(source, row->batch_row, 0),
-                                   .type = source->type,
-                                   .x_stride = source->head_stride,
-                                   .vectors = index ? g->index_heads : g->heads,
-                                   .dim = dim,
-                                   .half = g->rotary_dim / 2,
-                                   .factor = index ? wave->layer->iq_factor : wave->layer->q_factor,
-                                   .cosine = cosine,
-                                   .sine = sine,
-                                   .eps = g->eps,
-                                   .out = index ? row->index_q : row->q,
-                                   .out_stride = dim};
-        if (args.out)
+        qsa_norm_rope_args args = qsa_wave_query(wave, row, index);
+        args.cosine = cosine;
+        args.sine = sine;
+        if (args.x)
             wave->context->kernels.norm_rope(&args);
     }
 }

@@ -56,6 +56,18 @@ static inline int32_t qsa_chunks_of(int32_t selected) {
     return (int32_t)(((int64_t)selected + QSA_CHUNK - 1) / QSA_CHUNK);
 }
 
+// Norm and RoPE of a row's queries, or index queries; x is null if they are not wanted. Cosines and sines are left to the caller.
+qsa_norm_rope_args qsa_wave_query(const qsa_wave *wave, const qsa_wave_row *row, int index);
+
+// Prep of rows first .. end - 1 of the batch by the fused kernel: what qsa_append does for them and qsa_wave_queries for those
+// that are in the wave (its rows may be none).
+void qsa_append_fused(const qsa_wave *wave, qsa_cache *cache, const qsa_plan *plan, int32_t first, int32_t end);
+
+// Where the rows of the batch end that are prepared with a wave, given how many attending rows there are up to its last one.
+static inline int32_t qsa_wave_end(const qsa_plan *plan, int32_t attending) {
+    return attending < plan->attending_count ? plan->attending[attending - 1] + 1 : plan->batch->rows;
+}
+
 // Phases. Each runs over all rows of the wave on the context's threads.
 void qsa_wave_queries(qsa_wave *wave); // q and index_q from the batch's raw rows
 void qsa_wave_screen(qsa_wave *wave);  // candidates of the rows with scores and lower not null, where it pays

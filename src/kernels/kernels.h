@@ -18,6 +18,7 @@
     X(prep, norm_rope)                                                                                                 \
     X(prep, store)                                                                                                     \
     X(prep, pool)                                                                                                      \
+    X(prep, prep_token)                                                                                                \
     X(prep, screen_key)                                                                                                \
     X(score, score)                                                                                                    \
     X(score, screen_query)                                                                                             \

@@ -16,7 +16,7 @@
 #include "support/guard.h"
 #include "support/rng.h"
 
-enum { CASE_BUFFERS = 10, CASE_LINKS = 300, CASE_CAPACITY = 4 << 20 };
+enum { CASE_BUFFERS = 24, CASE_LINKS = 300, CASE_CAPACITY = 4 << 20 };
 
 typedef enum { CASE_IN, CASE_OUT, CASE_INOUT } case_role;
 

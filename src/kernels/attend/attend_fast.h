@@ -211,8 +211,9 @@ QSA_INLINE void fast_pass(fast_tile *t, const fast_idea *idea, const qsa_attend_
         const int32_t rest = args->count - first, ahead = rest > WIDTH ? rest - WIDTH : 0;
         one.cells = args->cells + first;
         one.count = rest < WIDTH ? rest : WIDTH;
-        if (!load_scales(t, t->k_scale, args->k_scales, one.cells, one.count) ||
-            !load_scales(t, t->v_scale, args->v_scales, one.cells, one.count)) {
+        const int k_fine = load_scales(t, t->k_scale, args->k_scales, one.cells, one.count);
+        const int v_fine = load_scales(t, t->v_scale, args->v_scales, one.cells, one.count);
+        if (!k_fine || !v_fine) {
             strict(&one);
             continue;
         }

@@ -73,6 +73,20 @@ typedef struct qsa_pool_args {
 } qsa_pool_args;
 typedef void (*qsa_pool_fn)(const qsa_pool_args *args);
 
+// prep_token: the kernels above for all that one token brings, in one call and with one set of angles: equal to them, called one
+// by one, byte for byte. The parts are their arguments. What is handed from one to the next is not read and may be null: every
+// cosine and sine, k.out, and all of k_store about x and its vectors. Every `half` is angles.half. Parts that are not wanted are
+// null where marked.
+typedef struct qsa_prep_token_args {
+    qsa_angles_args angles;        // of the token
+    qsa_norm_rope_args q, index_q; // x null: no queries
+    qsa_norm_rope_args k;          // x null: nothing is stored
+    qsa_store_args k_store, v_store;
+    qsa_pool_args block;            // keys null: the token completes no block
+    const int32_t *block_positions; // [3] of the block's first cell
+} qsa_prep_token_args;
+typedef void (*qsa_prep_token_fn)(const qsa_prep_token_args *args);
+
 // screen_key: the screening copy of a stored block key: key = scale * codes + rest with ||rest|| <= residual. A key that is
 // not finite, or beyond QSA_SCREEN_MOST, gets codes 0, scale 0 and residual +inf.
 typedef struct qsa_screen_key_args {

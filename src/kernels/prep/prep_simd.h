@@ -102,6 +102,7 @@ QSA_INLINE void norm_rope_whole(const qsa_norm_rope_args *args, float *out, cons
 }
 
 QSA_INLINE void norm_rope_vector(const qsa_norm_rope_args *args, float *out, const unsigned char *x) {
+    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && args->half >= 0 && 2 * args->half <= args->dim);
     if (args->dim % 16 != 0 || args->half % 16 != 0) {
         float row[QSA_MAX_HEAD_DIM];
         v16_load_row(row, x, args->type, args->dim);
@@ -117,7 +118,6 @@ QSA_INLINE void norm_rope_vector(const qsa_norm_rope_args *args, float *out, con
 }
 
 QSA_INLINE void norm_rope_simd(const qsa_norm_rope_args *args) {
-    assert(args->dim >= 1 && args->dim <= QSA_MAX_HEAD_DIM && 2 * args->half <= args->dim);
     const unsigned char *source = args->x;
     for (int32_t v = 0; v < args->vectors; v++)
         norm_rope_vector(args, args->out + v * args->out_stride, source + v * args->x_stride);
