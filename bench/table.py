@@ -73,6 +73,8 @@ def line(options, target, r):
         a = r["against"]
         step, part = ms["median"] - a["step_ms"], r["score_topk_ms"] - a["score_topk_ms"]
         notes.append(f"step differs by {step:.3f} ms, score-topk by {part:.3f} ms: ratio {step / part:.3f}")
+    if "fused_ms" in detail:
+        notes.append(f"fused {detail['fused_ms']:.4g} ms")
     if not r["fit"]:
         notes.append(f"unfit: roof moved {100 * detail['moved']:.0f} %")
     roofs = r["roof"]
