@@ -55,7 +55,7 @@ static bool has_tiles(void) {
     return (qsa_cpu_detect() & needed) == needed;
 }
 
-// Tiles are asked for by the first context that would use them, and by no other: not by listing, not by a strict one.
+// Tiles are asked for by the first context that is told to use them, and by no other: not by listing, not by a strict one.
 static void permission(void) {
     PLAIN_CHECK(!tiles_permitted());
     for (int32_t i = 0; i < qsa_table_rows(); i++)
@@ -65,9 +65,12 @@ static void permission(void) {
     if (qsa_table_no_fast())
         return;
     qsa_context *context = make(QSA_CLASS_FAST, QSA_OK);
-    PLAIN_CHECK(tiles_permitted() == has_tiles());
-    if (context)
+    PLAIN_CHECK(!tiles_permitted()); // every machine with tiles has a faster row
+    if (context) {
+        PLAIN_CHECK((qsa_context_set_kernel(context, "attend", "attend_amx") == QSA_OK) == has_tiles());
         PLAIN_CHECK((strcmp(qsa_context_kernel(context, "attend"), "attend_amx") == 0) == has_tiles());
+    }
+    PLAIN_CHECK(tiles_permitted() == has_tiles());
     qsa_context_destroy(context);
 }
 
