@@ -73,7 +73,8 @@ static qsa_status check_record(const load_job *job, int32_t k) {
     QSA_REQUIRE(r->length >= 0 && r->raw_first >= 0 && r->raw_first <= r->raw_from && r->raw_from <= r->length &&
                     (r->length % ratio == 0 || r->raw_from <= r->length - r->length % ratio) && r->base >= -1 &&
                     r->base < k && r->shared >= 0 && r->shared <= (r->base < 0 ? 0 : cache->records[r->base].length) &&
-                    r->shared <= r->length && (r->shared % ratio == 0 || r->shared == r->length),
+                    r->shared <= r->length && (r->base < 0) == (r->shared == 0) &&
+                    (r->shared % ratio == 0 || r->shared == r->length),
                 QSA_ERR_DATA, "%s: the snapshot's record %d makes no sense", call, (int)k);
     QSA_REQUIRE(r->length <= cache->config.max_cells, QSA_ERR_CAPACITY, "%s: a sequence has %d cells, max_cells is %d",
                 call, (int)r->length, (int)cache->config.max_cells);
@@ -197,13 +198,16 @@ static qsa_status take_sequence(load_job *job, int32_t k, int32_t sequence) {
 
 static qsa_status take_cells(load_job *job) {
     qsa_cache *cache = job->cache;
-    int32_t sequence = 0, k = 0;
-    qsa_status status = QSA_OK;
-    for (; k < job->head.count && status == QSA_OK; k++, sequence++) {
+    int32_t k = 0;
+    // Numbers ascend as they were listed.
+    for (int32_t i = 0, sequence = 0; i < job->head.count; i++, sequence++) {
         while (cache->sequences[sequence].alive)
             sequence++;
-        status = take_sequence(job, k, sequence);
+        cache->counts[i] = sequence;
     }
+    qsa_status status = QSA_OK;
+    for (; k < job->head.count && status == QSA_OK; k++)
+        status = take_sequence(job, k, cache->counts[cache->records[k].listed]);
     // Last first: the free list is then as it was.
     for (int32_t i = k - 1; i >= 0 && status != QSA_OK; i--) {
         qsa_pages_cut(cache, cache->last_row[i], 0);
