@@ -111,9 +111,9 @@ static int step(engine *e, user *users, int32_t count, int32_t most, int32_t dra
         const user *u = &users[n];
         const int32_t all = u->cells + most < u->count ? u->cells + most : u->count + draft;
         first[n] = rows;
-        for (int32_t i = u->cells; i < all && i < MOST - 1; i++, rows++) {
+        for (int32_t i = u->cells, last = 0; i < all && i < MOST - 1; i++, rows++) {
             sequences[rows] = u->sequence, positions[rows] = i;
-            tokens[rows] = i < u->count ? u->tokens[i] : guess(u, tokens[rows - 1]);
+            tokens[rows] = last = i < u->count ? u->tokens[i] : guess(u, last);
         }
     }
     first[count] = rows;

@@ -143,18 +143,18 @@ static void take_item(qsa_snapshot_walk *walk, void *memory, size_t bytes, qsa_s
 // copied; the base has been read by then.
 static void place_sequence(qsa_cache *cache, int32_t k, int32_t sequence) {
     const qsa_snapshot_record *r = &cache->records[k];
-    const int32_t whole = shared_pages(cache, r), part = r->shared % cache->config.page_cells;
-    const int32_t *from = r->base < 0 ? NULL : qsa_page_table(cache, cache->last_row[r->base]);
     int32_t *table = qsa_page_table(cache, sequence);
     qsa_sequence *s = &cache->sequences[sequence];
+    const int32_t whole = shared_pages(cache, r), pages = qsa_pages_for(cache, r->length);
+    const int32_t *from = qsa_page_table(cache, r->base < 0 ? sequence : cache->last_row[r->base]);
     for (; s->pages < whole; s->pages++) {
         table[s->pages] = from[s->pages];
         cache->pages[table[s->pages]].references++;
     }
-    while (s->pages < qsa_pages_for(cache, r->length))
+    while (s->pages < pages)
         table[s->pages++] = qsa_page_take(cache);
-    if (r->shared < r->length && part)
-        qsa_page_copy(cache, from[whole], table[whole], part);
+    if (r->shared < r->length && r->shared % cache->config.page_cells)
+        qsa_page_copy(cache, from[whole], table[whole], r->shared % cache->config.page_cells);
 }
 
 // First cell whose raw index key the sequence keeps here. Where all are kept, those that the snapshot left out because the

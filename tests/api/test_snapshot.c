@@ -77,7 +77,8 @@ static qsa_status load(fx_session *into, int32_t *numbers, int32_t *count) {
     memory.at = 0;
     const qsa_status status = qsa_snapshot_load(into->cache, give, NULL, 6, numbers, count);
     const qsa_cache_info after = info_of(into->cache);
-    PLAIN_CHECK((memcmp(&before, &after, sizeof before) == 0) == (status != QSA_OK));
+    const int same = before.sequences == after.sequences && before.free_pages == after.free_pages;
+    PLAIN_CHECK(same == (status != QSA_OK));
     return status;
 }
 

@@ -96,7 +96,7 @@ static int soak(long seconds) {
 
 int main(int argc, char **argv) {
     if (argc > 1)
-        return soak(atol(argv[1]));
+        return soak(strtol(argv[1], NULL, 10));
     PLAIN_RUN(controls);
     PLAIN_RUN(histories);
     return plain_finish();
