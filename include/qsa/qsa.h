@@ -323,9 +323,9 @@ typedef struct qsa_cache_info {
     size_t bytes;  // as qsa_cache_size
     int32_t pages; // in the pool
     int32_t free_pages;
-    int32_t held_pages;   // that qsa_page_hold keeps, in use by sequences or not
     int32_t sequences;    // alive
     int32_t pending_rows; // rows written by the batch that is not committed yet, 0 if none
+    int32_t held_pages;   // that qsa_page_hold keeps, in use by sequences or not
 } qsa_cache_info;
 QSA_API qsa_status qsa_cache_get_info(const qsa_cache *cache, qsa_cache_info *info);
 
@@ -445,7 +445,7 @@ QSA_API qsa_status qsa_snapshot_save(const qsa_cache *cache, int32_t count, cons
 // do not. Sharing is kept as far as the pages allow. Fewer raw index keys are kept where the cache has a smaller rollback.
 // QSA_ERR_CAPACITY if `capacity`, free sequences, pages or max_cells do not suffice, QSA_ERR_IO if `read` fails (a stream
 // that ends early), QSA_ERR_DATA if anything is damaged or the version is newer. No sequence and no page has
-// changed then. Exactly the snapshot's bytes are read.
+// changed then. Exactly the snapshot's bytes are read. No event is counted.
 QSA_API qsa_status qsa_snapshot_load(qsa_cache *cache, qsa_read read, void *user, int32_t capacity, int32_t *sequences,
                                      int32_t *count);
 

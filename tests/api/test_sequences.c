@@ -8,6 +8,12 @@
 
 #include <stdlib.h>
 
+#ifdef QSA_SANITIZED
+enum { STRIDE = 5 }; // of the many lengths
+#else
+enum { STRIDE = 1 };
+#endif
+
 static const int32_t rollbacks[] = {0, 5, QSA_ROLLBACK_ALL};
 
 // Sequence 0 is looked at; the tokens of sequence 1 are what a draft gets wrong.
@@ -83,7 +89,7 @@ static void truncations(void) {
     const int32_t lengths[] = {1, 3, 4, 5, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 40};
     for (int way = 0; way < 3; way++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
-            for (int32_t n = 0; n <= lengths[l]; n++) {
+            for (int32_t n = (int32_t)l % STRIDE; n <= lengths[l]; n += STRIDE) {
                 const int32_t length = lengths[l], rollback = rollbacks[way];
                 fx_options o = make_options(rollback);
                 fx_session s = fx_open(world, &o);
@@ -112,7 +118,7 @@ static void verification(void) {
     fx_results *base = make_base(world);
     long refused = 0;
     for (int way = 0; way < 3; way++)
-        for (int32_t start = 17; start < 25; start++)
+        for (int32_t start = 17 + way % STRIDE; start < 25; start += STRIDE)
             for (int32_t rows = 1; rows < 13; rows += 1 + rows / 4)
                 for (int32_t m = 0; m <= rows; m++) {
                     fx_options o = make_options(rollbacks[way]);
@@ -186,7 +192,7 @@ static void forks(void) {
     fx_world *world = make_world();
     fx_results *base = make_base(world);
     for (int way = 0; way < 3; way++)
-        for (int32_t length = 14; length < 26; length++) {
+        for (int32_t length = 14 + way % STRIDE; length < 26; length += STRIDE) {
             fx_options o = make_options(rollbacks[way]);
             fx_session s = fx_open(world, &o);
             fx_results *results = fx_results_make(&s);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #ifdef QSA_SANITIZED
-enum { HISTORIES = 24, OPERATIONS = 60, LONG = 400 };
+enum { HISTORIES = 16, OPERATIONS = 60, LONG = 200 };
 #else
 enum { HISTORIES = 80, OPERATIONS = 100, LONG = 3000 };
 #endif
