@@ -60,14 +60,13 @@ extern "C" {
 
 typedef enum qsa_status {
     QSA_OK = 0,
-    QSA_ERR_ARGUMENT = 1, // an argument is null, out of range, or disagrees with another
-    QSA_ERR_MEMORY = 2,   // the allocator hook returned NULL, or a thread could not be started
-    QSA_ERR_CAPACITY = 3, // out of pages, sequences or cells; retry after freeing some
-    QSA_ERR_STATE = 4,    // the call does not fit what was called before (e.g. commit with a layer missing)
-    QSA_ERR_UNSUPPORTED =
-        5,            // this build or this machine has no such backend, class or kernel, or no exact way to do it
-    QSA_ERR_IO = 6,   // the caller's read or write function failed
-    QSA_ERR_DATA = 7, // a snapshot is damaged, or of a version that this library does not know
+    QSA_ERR_ARGUMENT = 1,    // an argument is null, out of range, or disagrees with another
+    QSA_ERR_MEMORY = 2,      // the allocator hook returned NULL, or a thread could not be started
+    QSA_ERR_CAPACITY = 3,    // out of pages, sequences or cells; retry after freeing some
+    QSA_ERR_STATE = 4,       // the call does not fit what was called before (e.g. commit with a layer missing)
+    QSA_ERR_UNSUPPORTED = 5, // this build or machine has no such backend, class or kernel, or no exact way to do it
+    QSA_ERR_IO = 6,          // the caller's read or write function failed
+    QSA_ERR_DATA = 7,        // a snapshot is damaged, or of a version that this library does not know
 } qsa_status;
 
 // Version of the library that is linked, as QSA_VERSION_NUMBER of the header it was built with. Any thread.
@@ -360,9 +359,10 @@ QSA_API qsa_status qsa_sequence_fork(qsa_cache *cache, int32_t source, int32_t *
 
 // Shortens a sequence to its first `cells` cells (0..length) and gives pages back. What follows is bit for bit what would
 // follow in a sequence that never was longer. That needs the raw index keys of the block that becomes open again: any
-// number is exact while cells - cells % ratio >= index_keys_from (at least `rollback` cells back from the longest that the
-// sequence has been), and so is any multiple of ratio; else QSA_ERR_STATE, and nothing has changed. Raw index keys are
-// not made again: after a truncation fewer than rollback + ratio - 1 are kept until as many rows have been appended.
+// number is exact while cells - cells % ratio >= index_keys_from, and so is any multiple of ratio; else QSA_ERR_STATE, and
+// nothing has changed. index_keys_from reaches at least `rollback` cells back from the longest that the sequence has been,
+// pending rows included, but not into cells that were attached, or written without index_keys. Raw index keys are not
+// made again: after a truncation fewer than rollback + ratio - 1 are kept until as many rows have been appended.
 // QSA_ERR_STATE while the sequence has pending rows.
 QSA_API qsa_status qsa_sequence_truncate(qsa_cache *cache, int32_t sequence, int32_t cells);
 
@@ -387,7 +387,7 @@ QSA_API qsa_status qsa_cache_discard(qsa_cache *cache);
 // sequence are taken back, or after qsa_cache_write without index_keys. Nothing has changed then.
 QSA_API qsa_status qsa_cache_accept(qsa_cache *cache, int32_t count, const int32_t *sequences, const int32_t *rows);
 
-// Pages as units, for an engine's prefix cache. A page that is full of committed cells never changes. `hold` keeps page
+// Pages as units, for an engine's prefix cache. A page that is held or shared never changes. `hold` keeps page
 // `index` of a sequence (its cells index * page_cells .. (index + 1) * page_cells - 1, all committed) alive beyond the
 // sequence and gives its number, under which the engine files it, e.g. beside a hash of all tokens and positions up to its
 // end. `attach` appends held pages to a sequence whose length is a multiple of page_cells: the cells are there at once,

@@ -271,6 +271,62 @@ static void no_page_for_a_copy(void) {
     fx_world_free(world);
 }
 
+static unsigned char stream[1 << 18];
+static size_t written, taken;
+static int keep(void *user, const void *data, size_t bytes) {
+    (void)user;
+    memcpy(stream + written, data, bytes);
+    written += bytes;
+    return 0;
+}
+static int give(void *user, void *data, size_t bytes) {
+    (void)user;
+    memcpy(data, stream + taken, bytes);
+    taken += bytes;
+    return 0;
+}
+
+// While a sequence has pending rows behind a copy of a shared page, everything may happen to the others: also to the one
+// that it shares with.
+static void others_while_pending(void) {
+    fx_world *world = make_world();
+    fx_results *base = make_base(world);
+    for (int32_t m = 0; m < 4; m++) {
+        fx_options o = make_options(64);
+        o.max_sequences = 6;
+        fx_session s = fx_open(world, &o);
+        fx_results *results = fx_results_make(&s);
+        const int32_t count[FX_MAX_SEQUENCES] = {21, 10}, tokens[] = {21, 22, 23};
+        int32_t fork, other, numbers[6], loaded, page;
+        fx_step(&s, count, results);
+        FX_OK(qsa_sequence_fork(s.cache, s.sequence[0], &fork));
+        written = taken = 0;
+        draft(&s, 3, tokens, results);
+        FX_OK(qsa_snapshot_save(s.cache, 0, NULL, keep, NULL)); // without the pending rows
+        FX_OK(qsa_sequence_fork(s.cache, s.sequence[1], &other));
+        FX_OK(qsa_sequence_truncate(s.cache, fork, 18));
+        FX_OK(qsa_sequence_destroy(s.cache, fork)); // the page that was copied has no other user now
+        FX_OK(qsa_page_hold(s.cache, s.sequence[0], 1, &page));
+        FX_OK(qsa_snapshot_load(s.cache, give, NULL, 6, numbers, &loaded));
+        PLAIN_CHECK_INT(loaded, 3);
+        PLAIN_CHECK_INT(sequence_info(&s, numbers[0]).length, 21);
+        FX_OK(qsa_cache_accept(s.cache, 1, s.sequence, &m));
+        s.done[0] += m;
+        go_on(&s, base, results, 0);
+        s.sequence[0] = numbers[0];
+        s.done[0] = 21;
+        go_on(&s, base, results, 0);
+        FX_OK(qsa_page_release(s.cache, page));
+        for (int32_t i = 0; i < 6; i++)
+            (void)qsa_sequence_destroy(s.cache, i);
+        PLAIN_CHECK_INT(info_of(&s).free_pages, 24);
+        fx_results_free(results);
+        fx_close(&s);
+    }
+    fx_results_free(base);
+    fx_world_free(world);
+}
+
 // A prompt's pages outlive it, and a new sequence begins with them.
 static void held_pages(void) {
     fx_world *world = make_world();
@@ -323,6 +379,7 @@ int main(void) {
     PLAIN_RUN(drafts_reuse_a_selection);
     PLAIN_RUN(forks);
     PLAIN_RUN(no_page_for_a_copy);
+    PLAIN_RUN(others_while_pending);
     PLAIN_RUN(held_pages);
     return plain_finish();
 }

@@ -106,10 +106,9 @@ typedef struct hx_state {
     char failure[600]; // "" while all is well
 } hx_state;
 
-// history_run.c
+// history_open.c
 hx_state *hx_open(uint64_t seed, hx_fault fault);
 void hx_close(hx_state *h);
-void hx_apply(hx_state *h, const hx_op *op);
 // Fails the history, with the first reason given.
 void hx_fail(hx_state *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define HX_OK(h, call)                                                                                                 \
@@ -125,13 +124,16 @@ typedef struct hx_rows {
 qsa_status hx_forward(hx_state *h, qsa_cache *cache, int32_t layer, const hx_rows *rows, float *out,
                       qsa_selection *give, float *lse);
 
+// history_run.c
+void hx_apply(hx_state *h, const hx_op *op);
+// Marks a slot as beginning with what the library keeps of it.
+void hx_settle(hx_state *h, hx_slot *slot);
+
 // history_snapshot.c
 void hx_save(hx_state *h, uint32_t slots);
 void hx_load(hx_state *h);
 void hx_load_broken(hx_state *h, uint32_t a, uint32_t b);
 void hx_restart(hx_state *h, uint32_t pages, uint32_t rollback);
-// Marks a slot as beginning with what the library keeps of it.
-void hx_settle(hx_state *h, hx_slot *slot);
 
 // history_check.c
 void hx_check(hx_state *h);      // every sequence against its replay, and the invariants
