@@ -75,7 +75,7 @@ static void make_stream(const qsa_cache_config *c, const uint8_t *data, size_t s
     head.block_key_type = (int32_t)c->block_key_type;
     head.total = QSA_SNAPSHOT_HEAD + 16 + (uint64_t)head.count * QSA_SNAPSHOT_RECORD;
     size_t at = 1;
-    uint64_t cells[8];
+    uint64_t cells[8] = {0};
     for (int32_t k = 0; k < head.count; k++, at += 6) {
         int32_t n[6];
         for (size_t i = 0; i < 6; i++)
