@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Thin: CMake builds (CMakePresets.json), scripts/ holds what takes more than one line.
-.PHONY: all run test ci ci-rest bench lint install clean help
+.PHONY: all run test ci ci-rest soak bench lint install clean help
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+SECONDS ?= 3600
 
 all: ## build the release preset into build/
 	@scripts/build.sh release
@@ -27,6 +28,10 @@ ci-rest:
 	@scripts/lint.sh
 	@scripts/test.sh tsan aarch64
 	@scripts/fuzz.sh
+
+soak: ## random histories of a cache for an hour (SECONDS=3600), with new seeds
+	@scripts/build.sh release
+	build/tests/test_history $(SECONDS)
 
 bench: all ## the standard table: each part of the step beside what the machine can do, one thread
 	build/qsa bench all

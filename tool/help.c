@@ -22,6 +22,7 @@ static const char overview[] =
     "  bench CASE    times a part of the step beside the machine's limits\n"
     "  inspect FILE -o PICTURE\n"
     "                draws which cells each row attends\n"
+    "  size --ctx N  memory of a cache, to the byte, by what it holds\n"
     "  info          CPU features, backends, kernels and which are picked\n"
     "  version       version of the library\n"
     "  help COMMAND  options of a command\n"
@@ -67,6 +68,21 @@ static const char inspect_page[] =
     "  -o PICTURE.png|.svg          where the picture goes\n"
     "  --rows A:B                   tokens A to B - 1 (FILE's `rows`, else all)\n";
 
+static const char size_page[] =
+    "usage: qsa size --ctx N [OPTION...]\n"
+    "\n"
+    "Prints the memory that a cache of the preset's geometry takes, to the byte, by what it holds.\n"
+    "\n"
+    "  --ctx N                      cells of a sequence\n"
+    "  --layers L                   QSA layers (12)\n"
+    "  --kv f32|f16|bf16|i8         format of keys and values (i8)\n"
+    "  --block-keys f32|f16|bf16    format of block keys (f32)\n"
+    "  --rollback N|all             cells that can be taken back at any length (64)\n"
+    "  --screen                     with the copy of the block keys in 8 bits\n"
+    "  --sequences S                sequences, each of up to N cells (1)\n"
+    "  --page-cells P               cells per page (64)\n"
+    "  --json                       prints one JSON object and nothing else\n";
+
 static const char info_page[] =
     "usage: qsa info [--json]\n"
     "\n"
@@ -80,8 +96,8 @@ static const char version_page[] = "usage: qsa version\n\nPrints the version of 
 static const char help_page[] = "usage: qsa help [COMMAND]\n\nPrints the commands, or the options of one.\n";
 
 static const page pages[] = {
-    {"run", run_page},   {"check", check_page},     {"bench", bench_help}, {"inspect", inspect_page},
-    {"info", info_page}, {"version", version_page}, {"help", help_page},
+    {"run", run_page},   {"check", check_page}, {"bench", bench_help},     {"inspect", inspect_page},
+    {"size", size_page}, {"info", info_page},   {"version", version_page}, {"help", help_page},
 };
 
 int help_print(const char *command, FILE *to) {

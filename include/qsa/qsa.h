@@ -18,13 +18,15 @@
 // - Pointers stay the caller's. Handles (qsa_context, qsa_layer, qsa_cache) are made by *_create and ended by
 //   *_destroy, which takes NULL. A context outlives the layers and caches made with it, whose memory hook they use; a
 //   call may use any context with any layer and cache.
-// - Nothing prints, exits, aborts, or reads the environment. Only *_create allocates; everything else works in the
-//   memory of its handles and in the workspace that the caller passes.
+// - Nothing prints, exits, aborts, or reads the environment or a file. Only *_create of a handle allocates; everything
+//   else works in the memory of its handles and in the workspace that the caller passes.
 // - Threads: a context may be used by one call at a time. A cache has one writer (prep, forward, write, commit,
-//   discard, sequence_*); qsa_cache_read, qsa_score, qsa_attend and qsa_sequence_length on sequences that the writer
-//   does not touch, and qsa_cache_get_events, may run beside it, score and attend in another context (not
-//   qsa_cache_get_info, which reads what the writer changes). topk, merge and
-//   gate touch no cache. Different contexts are independent of each other.
+//   accept, discard, sequence_*, page_*, snapshot_load); qsa_cache_read, qsa_score, qsa_attend, qsa_sequence_length and
+//   qsa_snapshot_save of listed sequences, on sequences that the writer does not touch, and qsa_cache_get_events, may run
+//   beside it, score and attend in another context (not qsa_cache_get_info and qsa_sequence_get_info, which read what
+//   the writer changes). A sequence is touched by a call that names it or whose batch has rows of it; that two sequences
+//   share pages does not matter, since no page is written while another sequence has it, and a fork's source is read
+//   only. topk, merge and gate touch no cache. Different contexts are independent of each other.
 // - Data passed in may be unaligned, and strides may be any multiple of a byte, negative ones too, in inputs and
 //   outputs. The head stride of an array with one head is not used.
 // - Data of the types f16 and bf16 are IEEE 754 binary16 and the upper half of binary32, little-endian as all
@@ -62,7 +64,9 @@ typedef enum qsa_status {
     QSA_ERR_MEMORY = 2,      // the allocator hook returned NULL, or a thread could not be started
     QSA_ERR_CAPACITY = 3,    // out of pages, sequences or cells; retry after freeing some
     QSA_ERR_STATE = 4,       // the call does not fit what was called before (e.g. commit with a layer missing)
-    QSA_ERR_UNSUPPORTED = 5, // this build or this machine has no such backend, class or kernel
+    QSA_ERR_UNSUPPORTED = 5, // this build or machine has no such backend, class or kernel, or no exact way to do it
+    QSA_ERR_IO = 6,          // the caller's read or write function failed
+    QSA_ERR_DATA = 7,        // a snapshot is damaged, or of a version that this library does not know
 } qsa_status;
 
 // Version of the library that is linked, as QSA_VERSION_NUMBER of the header it was built with. Any thread.
@@ -287,6 +291,18 @@ typedef struct qsa_cache qsa_cache;
 QSA_API void qsa_cache_config_init(qsa_cache_config *config, const qsa_geometry *geometry, int32_t cells);
 // Bytes that qsa_cache_create takes from the allocator, exactly. Checks the config as create does.
 QSA_API qsa_status qsa_cache_size(const qsa_cache_config *config, size_t *bytes);
+// The same bytes by what they hold. Checks the config as create does.
+typedef struct qsa_cache_parts {
+    size_t size;
+    size_t bytes;  // the sum of the others
+    size_t keys;   // K and V, codes or numbers
+    size_t scales; // of K and V, i8 only
+    size_t block_keys;
+    size_t screen;     // screening's copy of the block keys
+    size_t index_keys; // raw index keys and their positions
+    size_t tables;     // page tables, reference counts, sequences, the handle itself
+} qsa_cache_parts;
+QSA_API qsa_status qsa_cache_get_parts(const qsa_cache_config *config, qsa_cache_parts *parts);
 // Takes all memory at once; it is not cleared, and no result ever depends on what unwritten cells hold.
 QSA_API qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config, qsa_cache **cache);
 QSA_API void qsa_cache_destroy(qsa_cache *cache);
@@ -310,26 +326,81 @@ typedef struct qsa_cache_info {
     int32_t free_pages;
     int32_t sequences;    // alive
     int32_t pending_rows; // rows written by the batch that is not committed yet, 0 if none
+    int32_t held_pages;   // that qsa_page_hold keeps, in use by sequences or not
 } qsa_cache_info;
 QSA_API qsa_status qsa_cache_get_info(const qsa_cache *cache, qsa_cache_info *info);
 
 // A sequence is a number that stays valid until it is destroyed; numbers are reused. A new one is empty.
 // QSA_ERR_CAPACITY when max_sequences are alive.
 QSA_API qsa_status qsa_sequence_create(qsa_cache *cache, int32_t *sequence);
-// Gives the pages back. QSA_ERR_STATE while a batch is pending that has rows of this sequence.
+// Gives the pages back that no other sequence has and nothing holds. QSA_ERR_STATE while a batch is pending that has rows
+// of this sequence.
 QSA_API qsa_status qsa_sequence_destroy(qsa_cache *cache, int32_t sequence);
 // Empties it, keeps the number. The same states as destroy.
 QSA_API qsa_status qsa_sequence_reset(qsa_cache *cache, int32_t sequence);
 // Committed cells.
 QSA_API qsa_status qsa_sequence_length(const qsa_cache *cache, int32_t sequence, int32_t *length);
 
+typedef struct qsa_sequence_info {
+    size_t size;
+    int32_t length;          // committed cells
+    int32_t pending_rows;    // rows behind them
+    int32_t pages;           // in its page table, those of pending rows included
+    int32_t shared_pages;    // of these, pages that another sequence has too, or that are held
+    int32_t index_keys_from; // raw index keys of cells index_keys_from..length-1 are kept
+} qsa_sequence_info;
+// For the writer, like qsa_cache_get_info.
+QSA_API qsa_status qsa_sequence_get_info(const qsa_cache *cache, int32_t sequence, qsa_sequence_info *info);
+
+// A new sequence that holds the same cells. It takes no page: both have the same pages, and the one that first writes into
+// the last, unfilled page gets a copy of that page (one page more for each sequence of a batch whose last page is not full
+// and shared; counted before anything is written). The kept raw index keys are copied. From then on the two are
+// independent, also of each other's end. QSA_ERR_CAPACITY when max_sequences are alive, QSA_ERR_STATE while `source` has
+// pending rows. *sequence is set only on success.
+QSA_API qsa_status qsa_sequence_fork(qsa_cache *cache, int32_t source, int32_t *sequence);
+
+// Shortens a sequence to its first `cells` cells (0..length) and gives pages back. What follows is bit for bit what would
+// follow in a sequence that never was longer. That needs the raw index keys of the block that becomes open again: any
+// number is exact while cells - cells % ratio >= index_keys_from, and so is any multiple of ratio; else QSA_ERR_STATE, and
+// nothing has changed. index_keys_from reaches at least `rollback` cells back from the longest that the sequence has been,
+// pending rows included, but not into cells that were attached, or written without index_keys. Raw index keys are not
+// made again: after a truncation fewer than rollback + ratio - 1 are kept until as many rows have been appended.
+// QSA_ERR_STATE while the sequence has pending rows.
+QSA_API qsa_status qsa_sequence_truncate(qsa_cache *cache, int32_t sequence, int32_t cells);
+
+// Adds `delta` to the positions of cells first..length-1, where that can be done exactly: if delta is 0 or there are no such
+// cells. Anything else is QSA_ERR_UNSUPPORTED with the reason: keys and block keys are stored rotated at their positions and
+// rounded to the cache's type, so turning them further gives other bits than a sequence that was appended at the new
+// positions. An engine that shifts its context appends the cells again.
+QSA_API qsa_status qsa_sequence_shift(qsa_cache *cache, int32_t sequence, int32_t first, int32_t delta);
+
 // Pending rows. forward or prep of a layer writes the rows of a batch behind each sequence's length. All layers get
 // the same batch, each once or again (the last write counts; the number of rows of every sequence is checked); then
-// commit moves the lengths. Until then the sequences are as before, and discard takes the rows back. To accept a part
-// of a draft, discard and append that part. commit: QSA_ERR_STATE if a layer has not been written; with nothing pending
-// it does nothing.
+// commit moves the lengths. Until then the sequences are as before, and discard takes the rows back (pages too: a page that
+// was copied because it was shared is shared again). commit: QSA_ERR_STATE if a layer has not been written; with nothing
+// pending it does nothing.
 QSA_API qsa_status qsa_cache_commit(qsa_cache *cache);
 QSA_API qsa_status qsa_cache_discard(qsa_cache *cache);
+
+// Commits a part of the pending batch: of sequences[i] (count of them, each at most once) the first rows[i] pending rows
+// (0..pending), of sequences that are not listed all. The other rows are taken back, as if they had never been there: the
+// accepted part of a draft after its verification. States as commit; also QSA_ERR_STATE if the new length is no multiple
+// of ratio and the raw index keys of its open block are not kept, which happens only if more than `rollback` rows of one
+// sequence are taken back, or after qsa_cache_write without index_keys. Nothing has changed then.
+QSA_API qsa_status qsa_cache_accept(qsa_cache *cache, int32_t count, const int32_t *sequences, const int32_t *rows);
+
+// Pages as units, for an engine's prefix cache. A page that is held or shared never changes. `hold` keeps page
+// `index` of a sequence (its cells index * page_cells .. (index + 1) * page_cells - 1, all committed) alive beyond the
+// sequence and gives its number, under which the engine files it, e.g. beside a hash of all tokens and positions up to its
+// end. `attach` appends held pages to a sequence whose length is a multiple of page_cells: the cells are there at once,
+// committed, for every layer, and shared. It refuses pages that held other cell numbers than they would become
+// (QSA_ERR_UNSUPPORTED: that would be a position shift); that the tokens before are the same is the engine's part.
+// QSA_ERR_STATE while the sequence has pending rows, QSA_ERR_CAPACITY above max_cells. Raw index keys come along only with
+// QSA_ROLLBACK_ALL; otherwise the sequence can be truncated into attached cells at multiples of ratio only.
+// A page may be held several times; each hold is ended by one release, which frees the page when no sequence has it.
+QSA_API qsa_status qsa_page_hold(qsa_cache *cache, int32_t sequence, int32_t index, int32_t *page);
+QSA_API qsa_status qsa_page_release(qsa_cache *cache, int32_t page);
+QSA_API qsa_status qsa_sequence_attach(qsa_cache *cache, int32_t sequence, int32_t count, const int32_t *pages);
 
 // Cells in stored form, for prefix caches, transfer between machines and tests. A null array is skipped. count cells
 // from `first`; groups = ceil(head_dim / 64); element sizes follow the cache's types, and so does the alignment that
@@ -357,6 +428,28 @@ QSA_API qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t
 // infinite scales are refused: no kernel ever makes them. Screening's copy of the block keys is made here.
 QSA_API qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, int32_t count,
                                    const qsa_cells *cells);
+
+// Snapshots: committed cells of sequences as a stream of bytes, versioned and checksummed. The library opens no file; it
+// passes the stream through the caller's function, in pieces of at most 8 KiB and in order. A function returns 0 when all
+// `bytes` bytes were taken or given, anything else ends the call with QSA_ERR_IO. It may not call the library with the
+// same cache. docs/api.md shows how a file is replaced so that a crash leaves the old or the new one.
+typedef int (*qsa_write)(void *user, const void *data, size_t bytes);
+typedef int (*qsa_read)(void *user, void *data, size_t bytes);
+
+// Writes `count` sequences, or all that are alive if sequences is NULL (count is not used then; that call belongs to the
+// writer, one with a list may run beside it). Pending rows are left out. Pages that sequences share from their first on are
+// written once. Held pages that no sequence has are not written. An error leaves an unusable stream behind.
+QSA_API qsa_status qsa_snapshot_save(const qsa_cache *cache, int32_t count, const int32_t *sequences, qsa_write write,
+                                     void *user);
+// Makes new sequences of a snapshot's, beside those that are there: sequences[i] becomes the number of the i-th that was
+// listed (or alive, ascending), *count how many there are. Geometry, layers and types of keys, values and block keys must
+// be the snapshot's (QSA_ERR_ARGUMENT); page_cells, pages, rollback, screen, max_* and the machine may differ, the bits
+// do not. Sharing is kept as far as the pages allow. Fewer raw index keys are kept where the cache has a smaller rollback.
+// QSA_ERR_CAPACITY if `capacity`, free sequences, pages or max_cells do not suffice, QSA_ERR_IO if `read` fails (a stream
+// that ends early), QSA_ERR_DATA if anything is damaged or the version is newer. No sequence and no page has
+// changed then. Exactly the snapshot's bytes are read. No event is counted.
+QSA_API qsa_status qsa_snapshot_load(qsa_cache *cache, qsa_read read, void *user, int32_t capacity, int32_t *sequences,
+                                     int32_t *count);
 
 // -------------------------------------------------------------------------------------------------------------------
 // Batches, selections, and the one call that does it all

@@ -90,9 +90,11 @@ qsa_status qsa_cache_plan(const char *call, const qsa_cache_config *config, qsa_
     l->sequences = place(&total, sequences, sizeof(qsa_sequence), 1, 1);
     l->tables = place(&total, sequences, table, sizeof(int32_t), 1);
     l->free_list = place(&total, pages, sizeof(int32_t), 1, 1);
+    l->pages = place(&total, pages, sizeof(qsa_page), 1, 1);
     l->written = place(&total, layers, 1, 1, 1);
     l->counts = place(&total, sequences, sizeof(int32_t), 1, 1);
     l->last_row = place(&total, sequences, sizeof(int32_t), 1, 1);
+    l->records = place(&total, sequences, sizeof(qsa_snapshot_record), 1, 1);
     l->k = place(&total, layers, l->kv_layer, 1, 1);
     l->v = place(&total, layers, l->kv_layer, 1, 1);
     l->k_scales = place(&total, layers, l->scales_layer, 1, 1);
@@ -125,6 +127,22 @@ qsa_status qsa_cache_size(const qsa_cache_config *config, size_t *bytes) {
     return QSA_OK;
 }
 
+qsa_status qsa_cache_get_parts(const qsa_cache_config *config, qsa_cache_parts *parts) {
+    QSA_REQUIRE_STRUCT("qsa_cache_get_parts", parts, "parts");
+    qsa_layout l;
+    QSA_TRY(qsa_cache_plan("qsa_cache_get_parts", config, &l));
+    // The arrays follow each other in this order.
+    *parts = (qsa_cache_parts){.size = sizeof *parts,
+                               .bytes = l.total,
+                               .tables = l.k,
+                               .keys = l.k_scales - l.k,
+                               .scales = l.block_keys - l.k_scales,
+                               .block_keys = l.screen_codes - l.block_keys,
+                               .screen = l.raw - l.screen_codes,
+                               .index_keys = l.total - l.raw};
+    return QSA_OK;
+}
+
 qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config, qsa_cache **cache) {
     QSA_REQUIRE_ARG(context, "qsa_cache_create: context is null");
     QSA_REQUIRE_ARG(cache, "qsa_cache_create: cache is null");
@@ -144,10 +162,13 @@ qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config
     made->base = base;
     made->sequences = (qsa_sequence *)(base + layout.sequences);
     made->free_list = (int32_t *)(base + layout.free_list);
+    made->pages = (qsa_page *)(base + layout.pages);
     made->written = base + layout.written;
     made->counts = (int32_t *)(base + layout.counts);
     made->last_row = (int32_t *)(base + layout.last_row);
+    made->records = (qsa_snapshot_record *)(base + layout.records);
     memset(made->sequences, 0, (size_t)config->max_sequences * sizeof(qsa_sequence));
+    memset(made->pages, 0, (size_t)config->pages * sizeof(qsa_page));
     memset(made->written, 0, (size_t)config->layers);
     for (int32_t i = 0; i < config->pages; i++) // taken from the end: page 0 first
         made->free_list[i] = config->pages - 1 - i;
@@ -185,6 +206,7 @@ qsa_status qsa_cache_get_info(const qsa_cache *cache, qsa_cache_info *info) {
                              .bytes = cache->layout.total,
                              .pages = cache->config.pages,
                              .free_pages = cache->free_pages,
+                             .held_pages = cache->held_pages,
                              .sequences = cache->alive,
                              .pending_rows = cache->pending_rows};
     return QSA_OK;

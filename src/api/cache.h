@@ -12,6 +12,9 @@
 //                                        that nothing committed is overwritten before commit
 //                        rollback all:   [layer][page][cell of page][index_dim]
 //   per sequence         page table, state
+//   per page             how many sequences and holds refer to it, how many of these are holds
+//
+// A page that more than one refers to is never written: pages.c copies the last page of a sequence before a batch goes there.
 //
 // Keeping a block's cells of one KV head together makes each selected block one contiguous read (1 KiB in i8 at the preset).
 
@@ -28,7 +31,7 @@ typedef struct qsa_layout {
     size_t screen_codes, screen_scales, screen_residuals;
     size_t screen_layer, screen_floats; // bytes per layer of the codes, and of scales and residuals each
     size_t raw, positions;              // raw index keys and [3] positions
-    size_t tables, sequences, free_list, written, counts, last_row;
+    size_t tables, sequences, free_list, pages, written, counts, last_row, records;
     size_t total;
 } qsa_layout;
 
@@ -39,7 +42,25 @@ typedef struct qsa_sequence {
     int32_t pending;     // rows behind length
     int32_t raw_first;   // raw index keys of cells raw_first..length-1 are kept
     int32_t pending_raw; // 1 while every pending row has its raw index key
+    int32_t shared;      // 1 + the page that the one at `length` is a copy of until commit or discard, 0: none
 } qsa_sequence;
+
+typedef struct qsa_page {
+    uint32_t references; // page tables that name it, sequences' `shared`, and holds; 0: free
+    int32_t holds;
+    int32_t index; // with holds: its place in the page tables of sequences
+    int32_t raw;   // with holds and rollback all: 1 if the raw index keys of its cells are there
+} qsa_page;
+
+// A sequence in a snapshot (api/snapshot.h).
+typedef struct qsa_snapshot_record {
+    int32_t length;
+    int32_t raw_first; // raw index keys of cells raw_first.. were kept
+    int32_t raw_from;  // those of cells raw_from.. are in the snapshot
+    int32_t base;      // record that has the first `shared` cells, -1: none
+    int32_t shared;    // a multiple of ratio, or length
+    int32_t listed;    // place in the caller's list
+} qsa_snapshot_record;
 
 struct qsa_cache {
     qsa_allocator allocator;
@@ -49,16 +70,23 @@ struct qsa_cache {
     int32_t table_pages; // pages per page table
     int32_t keep;        // raw index keys kept per sequence (rollback N)
     int32_t free_pages;
+    int32_t held_pages;
     int32_t alive;
     int32_t pending_rows;
-    unsigned char *base;     // of the allocation
-    qsa_sequence *sequences; // [max_sequences]
-    int32_t *free_list;      // [pages], the first free_pages are free
-    uint8_t *written;        // [layers] layers that hold the pending batch
-    int32_t *counts;         // [max_sequences] scratch of the writer: rows of the batch being checked
-    int32_t *last_row;       // [max_sequences] scratch of the writer
+    unsigned char *base;          // of the allocation
+    qsa_sequence *sequences;      // [max_sequences]
+    int32_t *free_list;           // [pages], the first free_pages are free
+    qsa_page *pages;              // [pages]
+    uint8_t *written;             // [layers] layers that hold the pending batch
+    int32_t *counts;              // [max_sequences] scratch of the writer: rows of the batch being checked
+    int32_t *last_row;            // [max_sequences] scratch of the writer
+    qsa_snapshot_record *records; // [max_sequences] scratch of the writer
     _Atomic uint64_t events[3];
 };
+
+static inline int32_t qsa_pages_for(const qsa_cache *cache, int64_t cells) {
+    return (int32_t)((cells + cache->config.page_cells - 1) / cache->config.page_cells);
+}
 
 // Checks a configuration and computes its memory.
 qsa_status qsa_cache_plan(const char *call, const qsa_cache_config *config, qsa_layout *layout);
@@ -125,6 +153,25 @@ static inline int32_t *qsa_raw_positions_at(const qsa_cache *cache, size_t slot)
 // QSA_OK if the number names a living sequence.
 qsa_status qsa_check_sequence(const char *call, const qsa_cache *cache, int32_t sequence);
 qsa_status qsa_check_layer_index(const char *call, const qsa_cache *cache, int32_t layer);
+
+// QSA_ERR_STATE if it has pending rows.
+qsa_status qsa_check_no_pending(const char *call, const qsa_cache *cache, int32_t sequence);
+// The lowest number that is not alive, or -1.
+int32_t qsa_free_sequence(const qsa_cache *cache);
+
+// A page from the free list, with one reference; there must be one.
+int32_t qsa_page_take(qsa_cache *cache);
+// Takes one reference away; the last one frees the page.
+void qsa_page_drop(qsa_cache *cache, int32_t page);
+// Drops all pages of a sequence but the first `keep`.
+void qsa_pages_cut(qsa_cache *cache, int32_t sequence, int32_t keep);
+// Copies the first cells of a page, of all layers, and the keys of their complete blocks.
+void qsa_page_copy(qsa_cache *cache, int32_t from, int32_t to, int32_t cells);
+// 1 if appending to the sequence writes into a page that others refer to.
+int qsa_pages_shared_end(const qsa_cache *cache, int32_t sequence);
+// Puts a copy there, and the page itself back.
+void qsa_pages_own_end(qsa_cache *cache, int32_t sequence);
+void qsa_pages_share_end(qsa_cache *cache, int32_t sequence);
 
 // Makes cache->counts the pending batch of `rows` rows: reserves pages for it, or checks that it is the one that is pending.
 // Nothing has changed when this fails. qsa_pending_check does the checking alone.

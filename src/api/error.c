@@ -39,6 +39,10 @@ const char *qsa_status_string(qsa_status status) {
         return "state";
     case QSA_ERR_UNSUPPORTED:
         return "unsupported";
+    case QSA_ERR_IO:
+        return "io";
+    case QSA_ERR_DATA:
+        return "data";
     }
     return "unknown";
 }

@@ -19,32 +19,26 @@ qsa_status qsa_check_layer_index(const char *call, const qsa_cache *cache, int32
     return QSA_OK;
 }
 
-static int32_t pages_for(const qsa_cache *cache, int64_t cells) {
-    return (int32_t)((cells + cache->config.page_cells - 1) / cache->config.page_cells);
-}
-
-static void give_back_pages(qsa_cache *cache, int32_t sequence, int32_t keep) {
-    qsa_sequence *s = &cache->sequences[sequence];
-    while (s->pages > keep)
-        cache->free_list[cache->free_pages++] = qsa_page_table(cache, sequence)[--s->pages];
+int32_t qsa_free_sequence(const qsa_cache *cache) {
+    for (int32_t i = 0; i < cache->config.max_sequences; i++)
+        if (!cache->sequences[i].alive)
+            return i;
+    return -1;
 }
 
 qsa_status qsa_sequence_create(qsa_cache *cache, int32_t *sequence) {
     QSA_REQUIRE_ARG(cache, "qsa_sequence_create: cache is null");
     QSA_REQUIRE_ARG(sequence, "qsa_sequence_create: sequence is null");
-    for (int32_t i = 0; i < cache->config.max_sequences; i++) {
-        if (cache->sequences[i].alive)
-            continue;
-        cache->sequences[i] = (qsa_sequence){.alive = 1};
-        cache->alive++;
-        *sequence = i;
-        return QSA_OK;
-    }
-    return qsa_fail(QSA_ERR_CAPACITY, "qsa_sequence_create: all %d sequences (max_sequences) are alive",
-                    (int)cache->config.max_sequences);
+    const int32_t made = qsa_free_sequence(cache);
+    QSA_REQUIRE(made >= 0, QSA_ERR_CAPACITY, "qsa_sequence_create: all %d sequences (max_sequences) are alive",
+                (int)cache->config.max_sequences);
+    cache->sequences[made] = (qsa_sequence){.alive = 1};
+    cache->alive++;
+    *sequence = made;
+    return QSA_OK;
 }
 
-static qsa_status check_no_pending(const char *call, const qsa_cache *cache, int32_t sequence) {
+qsa_status qsa_check_no_pending(const char *call, const qsa_cache *cache, int32_t sequence) {
     QSA_REQUIRE(cache->sequences[sequence].pending == 0, QSA_ERR_STATE,
                 "%s: sequence %d has %d pending rows; commit or discard them first", call, (int)sequence,
                 (int)cache->sequences[sequence].pending);
@@ -54,9 +48,9 @@ static qsa_status check_no_pending(const char *call, const qsa_cache *cache, int
 qsa_status qsa_sequence_destroy(qsa_cache *cache, int32_t sequence) {
     QSA_REQUIRE_ARG(cache, "qsa_sequence_destroy: cache is null");
     QSA_TRY(qsa_check_sequence("qsa_sequence_destroy", cache, sequence));
-    QSA_TRY(check_no_pending("qsa_sequence_destroy", cache, sequence));
-    give_back_pages(cache, sequence, 0);
-    cache->sequences[sequence].alive = 0;
+    QSA_TRY(qsa_check_no_pending("qsa_sequence_destroy", cache, sequence));
+    qsa_pages_cut(cache, sequence, 0);
+    cache->sequences[sequence] = (qsa_sequence){0};
     cache->alive--;
     return QSA_OK;
 }
@@ -64,8 +58,8 @@ qsa_status qsa_sequence_destroy(qsa_cache *cache, int32_t sequence) {
 qsa_status qsa_sequence_reset(qsa_cache *cache, int32_t sequence) {
     QSA_REQUIRE_ARG(cache, "qsa_sequence_reset: cache is null");
     QSA_TRY(qsa_check_sequence("qsa_sequence_reset", cache, sequence));
-    QSA_TRY(check_no_pending("qsa_sequence_reset", cache, sequence));
-    give_back_pages(cache, sequence, 0);
+    QSA_TRY(qsa_check_no_pending("qsa_sequence_reset", cache, sequence));
+    qsa_pages_cut(cache, sequence, 0);
     cache->sequences[sequence] = (qsa_sequence){.alive = 1};
     return QSA_OK;
 }
@@ -75,6 +69,53 @@ qsa_status qsa_sequence_length(const qsa_cache *cache, int32_t sequence, int32_t
     QSA_REQUIRE_ARG(length, "qsa_sequence_length: length is null");
     QSA_TRY(qsa_check_sequence("qsa_sequence_length", cache, sequence));
     *length = cache->sequences[sequence].length;
+    return QSA_OK;
+}
+
+qsa_status qsa_sequence_get_info(const qsa_cache *cache, int32_t sequence, qsa_sequence_info *info) {
+    QSA_REQUIRE_ARG(cache, "qsa_sequence_get_info: cache is null");
+    QSA_REQUIRE_STRUCT("qsa_sequence_get_info", info, "info");
+    QSA_TRY(qsa_check_sequence("qsa_sequence_get_info", cache, sequence));
+    const qsa_sequence *s = &cache->sequences[sequence];
+    *info = (qsa_sequence_info){.size = sizeof *info,
+                                .length = s->length,
+                                .pending_rows = s->pending,
+                                .pages = s->pages,
+                                .index_keys_from = s->raw_first};
+    for (int32_t i = 0; i < s->pages; i++)
+        info->shared_pages += cache->pages[qsa_page_table(cache, sequence)[i]].references > 1;
+    return QSA_OK;
+}
+
+qsa_status qsa_sequence_truncate(qsa_cache *cache, int32_t sequence, int32_t cells) {
+    QSA_REQUIRE_ARG(cache, "qsa_sequence_truncate: cache is null");
+    QSA_TRY(qsa_check_sequence("qsa_sequence_truncate", cache, sequence));
+    qsa_sequence *s = &cache->sequences[sequence];
+    QSA_REQUIRE_ARG(cells >= 0 && cells <= s->length, "qsa_sequence_truncate: cells is %d, sequence %d has %d",
+                    (int)cells, (int)sequence, (int)s->length);
+    QSA_TRY(qsa_check_no_pending("qsa_sequence_truncate", cache, sequence));
+    const int32_t ratio = cache->config.geometry.ratio, open = cells - cells % ratio;
+    QSA_REQUIRE(cells == open || open >= s->raw_first, QSA_ERR_STATE,
+                "qsa_sequence_truncate: %d cells open the block of cells %d..%d, but raw index keys of sequence %d are "
+                "kept from cell %d on only; multiples of ratio %d are exact",
+                (int)cells, (int)open, (int)open + ratio - 1, (int)sequence, (int)s->raw_first, (int)ratio);
+    qsa_pages_cut(cache, sequence, qsa_pages_for(cache, cells));
+    s->length = cells;
+    s->raw_first = s->raw_first < cells ? s->raw_first : cells;
+    return QSA_OK;
+}
+
+qsa_status qsa_sequence_shift(qsa_cache *cache, int32_t sequence, int32_t first, int32_t delta) {
+    QSA_REQUIRE_ARG(cache, "qsa_sequence_shift: cache is null");
+    QSA_TRY(qsa_check_sequence("qsa_sequence_shift", cache, sequence));
+    const int32_t length = cache->sequences[sequence].length;
+    QSA_REQUIRE_ARG(first >= 0 && first <= length, "qsa_sequence_shift: first is %d, sequence %d has %d cells",
+                    (int)first, (int)sequence, (int)length);
+    QSA_TRY(qsa_check_no_pending("qsa_sequence_shift", cache, sequence));
+    QSA_REQUIRE(delta == 0 || first == length, QSA_ERR_UNSUPPORTED,
+                "qsa_sequence_shift: the keys of cells %d..%d of sequence %d are stored rotated at their positions and "
+                "rounded; rotated by %d more they would not have the bits of cells appended there: append them again",
+                (int)first, (int)length - 1, (int)sequence, (int)delta);
     return QSA_OK;
 }
 
@@ -93,7 +134,7 @@ qsa_status qsa_pending_check(const char *call, const qsa_cache *cache, int32_t r
             QSA_REQUIRE(cells <= cache->config.max_cells, QSA_ERR_CAPACITY,
                         "%s: sequence %d would have %lld cells, max_cells is %d", call, (int)i, (long long)cells,
                         (int)cache->config.max_cells);
-            needed += pages_for(cache, cells) - s->pages;
+            needed += qsa_pages_for(cache, cells) - s->pages + qsa_pages_shared_end(cache, i);
         }
     }
     QSA_REQUIRE(needed <= cache->free_pages, QSA_ERR_CAPACITY,
@@ -110,9 +151,11 @@ void qsa_pending_begin(qsa_cache *cache, int32_t rows) {
         if (!cache->counts[i])
             continue;
         int32_t *table = qsa_page_table(cache, i);
-        const int32_t wanted = pages_for(cache, (int64_t)s->length + cache->counts[i]);
+        const int32_t wanted = qsa_pages_for(cache, (int64_t)s->length + cache->counts[i]);
+        if (qsa_pages_shared_end(cache, i))
+            qsa_pages_own_end(cache, i);
         while (s->pages < wanted)
-            table[s->pages++] = cache->free_list[--cache->free_pages];
+            table[s->pages++] = qsa_page_take(cache);
         s->pending = cache->counts[i];
         s->pending_raw = 1;
     }
@@ -120,11 +163,27 @@ void qsa_pending_begin(qsa_cache *cache, int32_t rows) {
     cache->pending_rows = rows;
 }
 
-// The kept raw index keys of the pending rows move from bank 1 to bank 0, where they replace those of older cells.
-static void commit_raw(qsa_cache *cache, int32_t sequence) {
+// First cell whose raw index key is kept once the first `rows` pending rows are committed. Bank 1 has those of the last
+// `keep` pending rows, which may begin behind the first of them: then nothing older joins on to them.
+static int32_t raw_first_after(const qsa_cache *cache, const qsa_sequence *s, int32_t rows) {
+    const int32_t end = s->length + rows;
+    if (rows == 0)
+        return s->raw_first;
+    if (!s->pending_raw)
+        return end;
+    if (cache->config.rollback == QSA_ROLLBACK_ALL)
+        return s->raw_first;
+    const int32_t oldest = s->length + s->pending - cache->keep, kept = end - cache->keep;
+    if (oldest > s->length)
+        return oldest < end ? oldest : end;
+    return kept > s->raw_first ? kept : s->raw_first;
+}
+
+// The kept raw index keys of the first `rows` pending rows move from bank 1 to bank 0, where they replace those of older
+// cells.
+static void commit_raw(qsa_cache *cache, int32_t sequence, int32_t rows, int32_t raw_first) {
     const qsa_sequence *s = &cache->sequences[sequence];
-    const int32_t end = s->length + s->pending;
-    const int32_t first = end - s->length > cache->keep ? end - cache->keep : s->length;
+    const int32_t end = s->length + rows, first = raw_first > s->length ? raw_first : s->length;
     for (int32_t layer = 0; layer < cache->config.layers; layer++) {
         for (int32_t cell = first; cell < end; cell++) {
             size_t from = qsa_raw_slot(cache, layer, sequence, cell, 1);
@@ -136,38 +195,95 @@ static void commit_raw(qsa_cache *cache, int32_t sequence) {
     }
 }
 
+// Keeps the first `rows` pending rows of a sequence and takes the others back.
+static void accept_rows(qsa_cache *cache, int32_t sequence, int32_t rows) {
+    qsa_sequence *s = &cache->sequences[sequence];
+    const int32_t raw_first = raw_first_after(cache, s, rows);
+    if (cache->keep)
+        commit_raw(cache, sequence, rows, raw_first);
+    qsa_pages_cut(cache, sequence, qsa_pages_for(cache, (int64_t)s->length + rows));
+    if (s->shared && rows)
+        qsa_page_drop(cache, s->shared - 1);
+    else if (s->shared)
+        qsa_pages_share_end(cache, sequence);
+    s->shared = 0;
+    s->length += rows;
+    s->pending = 0;
+    s->raw_first = raw_first;
+}
+
+static qsa_status check_all_written(const char *call, const qsa_cache *cache) {
+    for (int32_t layer = 0; layer < cache->config.layers; layer++)
+        QSA_REQUIRE(cache->written[layer], QSA_ERR_STATE,
+                    "%s: layer %d of %d has not been given the pending batch of %d rows", call, (int)layer,
+                    (int)cache->config.layers, (int)cache->pending_rows);
+    return QSA_OK;
+}
+
 qsa_status qsa_cache_commit(qsa_cache *cache) {
     QSA_REQUIRE_ARG(cache, "qsa_cache_commit: cache is null");
     if (!cache->pending_rows)
         return QSA_OK;
-    for (int32_t layer = 0; layer < cache->config.layers; layer++)
-        QSA_REQUIRE(cache->written[layer], QSA_ERR_STATE,
-                    "qsa_cache_commit: layer %d of %d has not been given the pending batch of %d rows", (int)layer,
-                    (int)cache->config.layers, (int)cache->pending_rows);
+    QSA_TRY(check_all_written("qsa_cache_commit", cache));
+    for (int32_t i = 0; i < cache->config.max_sequences; i++)
+        if (cache->sequences[i].pending)
+            accept_rows(cache, i, cache->sequences[i].pending);
+    cache->pending_rows = 0;
+    return QSA_OK;
+}
+
+// cache->counts becomes the rows to keep of every sequence.
+static qsa_status plan_accept(qsa_cache *cache, int32_t count, const int32_t *sequences, const int32_t *rows) {
     for (int32_t i = 0; i < cache->config.max_sequences; i++) {
-        qsa_sequence *s = &cache->sequences[i];
-        if (!s->pending)
-            continue;
-        if (cache->keep && s->pending_raw)
-            commit_raw(cache, i);
-        s->length += s->pending;
-        s->pending = 0;
-        const int32_t kept = cache->config.rollback == QSA_ROLLBACK_ALL ? 0 : s->length - cache->keep;
-        s->raw_first = !s->pending_raw ? s->length : kept > s->raw_first ? kept : s->raw_first;
+        cache->counts[i] = cache->sequences[i].pending;
+        cache->last_row[i] = -1;
     }
+    for (int32_t i = 0; i < count; i++) {
+        QSA_TRY(qsa_check_sequence("qsa_cache_accept", cache, sequences[i]));
+        const qsa_sequence *s = &cache->sequences[sequences[i]];
+        QSA_REQUIRE_ARG(cache->last_row[sequences[i]] < 0,
+                        "qsa_cache_accept: sequences[%d] and sequences[%d] are both %d",
+                        (int)cache->last_row[sequences[i]], (int)i, (int)sequences[i]);
+        QSA_REQUIRE_ARG(rows[i] >= 0 && rows[i] <= s->pending,
+                        "qsa_cache_accept: rows[%d] is %d, sequence %d has %d pending rows", (int)i, (int)rows[i],
+                        (int)sequences[i], (int)s->pending);
+        cache->last_row[sequences[i]] = i;
+        cache->counts[sequences[i]] = rows[i];
+    }
+    const int32_t ratio = cache->config.geometry.ratio;
+    for (int32_t i = 0; i < cache->config.max_sequences; i++) {
+        const qsa_sequence *s = &cache->sequences[i];
+        const int32_t end = s->length + cache->counts[i], first = raw_first_after(cache, s, cache->counts[i]);
+        QSA_REQUIRE(
+            end % ratio == 0 || end - end % ratio >= first, QSA_ERR_STATE,
+            "qsa_cache_accept: %d of %d rows leave sequence %d with an open block from cell %d on, raw index keys "
+            "would be kept from cell %d on",
+            (int)cache->counts[i], (int)s->pending, (int)i, (int)(end - end % ratio), (int)first);
+    }
+    return QSA_OK;
+}
+
+qsa_status qsa_cache_accept(qsa_cache *cache, int32_t count, const int32_t *sequences, const int32_t *rows) {
+    QSA_REQUIRE_ARG(cache, "qsa_cache_accept: cache is null");
+    QSA_REQUIRE_ARG(count >= 0, "qsa_cache_accept: count is %d, must not be negative", (int)count);
+    QSA_REQUIRE_ARG(sequences || count == 0, "qsa_cache_accept: sequences is null");
+    QSA_REQUIRE_ARG(rows || count == 0, "qsa_cache_accept: rows is null");
+    QSA_TRY(plan_accept(cache, count, sequences, rows));
+    if (!cache->pending_rows)
+        return QSA_OK;
+    QSA_TRY(check_all_written("qsa_cache_accept", cache));
+    for (int32_t i = 0; i < cache->config.max_sequences; i++)
+        if (cache->sequences[i].pending)
+            accept_rows(cache, i, cache->counts[i]);
     cache->pending_rows = 0;
     return QSA_OK;
 }
 
 qsa_status qsa_cache_discard(qsa_cache *cache) {
     QSA_REQUIRE_ARG(cache, "qsa_cache_discard: cache is null");
-    for (int32_t i = 0; i < cache->config.max_sequences; i++) {
-        qsa_sequence *s = &cache->sequences[i];
-        if (!s->pending)
-            continue;
-        give_back_pages(cache, i, pages_for(cache, s->length));
-        s->pending = 0;
-    }
+    for (int32_t i = 0; i < cache->config.max_sequences; i++)
+        if (cache->sequences[i].pending)
+            accept_rows(cache, i, 0);
     cache->pending_rows = 0;
     return QSA_OK;
 }

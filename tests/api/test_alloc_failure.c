@@ -130,6 +130,58 @@ static void cache_size_is_exact(void) {
     PLAIN_CHECK_INT(h.wrong, 0);
 }
 
+static unsigned char stream[1 << 18];
+static size_t written, taken;
+static int keep(void *user, const void *data, size_t bytes) {
+    (void)user;
+    memcpy(stream + written, data, bytes);
+    written += bytes;
+    return 0;
+}
+static int give(void *user, void *data, size_t bytes) {
+    (void)user;
+    memcpy(data, stream + taken, bytes);
+    taken += bytes;
+    return 0;
+}
+
+// Forks, drafts, truncations, held pages, saving and loading work when there is no memory at all: they ask for none.
+static void nothing_else_allocates(void) {
+    fx_world *world = make_world();
+    fx_options o = fx_options_default();
+    heap h = heap_make(0);
+    o.heap = &h;
+    o.page_cells = 4;
+    o.pages = 40;
+    o.max_sequences = 6;
+    fx_session s = fx_open(world, &o);
+    const int32_t count[FX_MAX_SEQUENCES] = {5, 10}, more[FX_MAX_SEQUENCES] = {2, 3}, rows[] = {1, 0};
+    fx_step(&s, count, NULL);
+    h.fail_at = h.calls;
+    int32_t fork, page, loaded, numbers[6], tokens[64];
+    FX_OK(qsa_sequence_fork(s.cache, s.sequence[0], &fork));
+    const int32_t batch_rows = fx_next(&s, more, tokens);
+    for (int32_t layer = 0; layer < 2; layer++) {
+        fx_batch batch = fx_batch_make(&s, layer, batch_rows, tokens);
+        fx_compute(&s, layer, &batch, NULL);
+        fx_batch_free(&batch);
+    }
+    FX_OK(qsa_cache_accept(s.cache, 2, s.sequence, rows));
+    FX_OK(qsa_sequence_truncate(s.cache, s.sequence[1], 7));
+    FX_OK(qsa_page_hold(s.cache, s.sequence[1], 0, &page));
+    FX_OK(qsa_sequence_reset(s.cache, s.sequence[1]));
+    FX_OK(qsa_sequence_attach(s.cache, s.sequence[1], 1, &page));
+    FX_OK(qsa_page_release(s.cache, page));
+    FX_OK(qsa_snapshot_save(s.cache, 0, NULL, keep, NULL));
+    FX_OK(qsa_snapshot_load(s.cache, give, NULL, 6, numbers, &loaded));
+    PLAIN_CHECK_INT(loaded, 3);
+    PLAIN_CHECK_INT(h.calls, h.fail_at);
+    PLAIN_CHECK_INT(h.failures, 0);
+    fx_close(&s);
+    PLAIN_CHECK_INT(h.live_bytes, 0);
+    fx_world_free(world);
+}
+
 // A free of another size and a byte past the block are noticed by the hook itself.
 static void control(void) {
     heap h = heap_make(0);
@@ -152,5 +204,6 @@ int main(void) {
     PLAIN_RUN(context_failures);
     PLAIN_RUN(layer_and_cache_failures);
     PLAIN_RUN(cache_size_is_exact);
+    PLAIN_RUN(nothing_else_allocates);
     return plain_finish();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threading rule of the header: qsa_cache_read, score, attend and the queries on a sequence that no writer touches may
-// run beside the writer, from another context. The reader's bytes never change; the thread sanitizer sees the rest.
+// The threading rule of the header: qsa_cache_read, score, attend, qsa_snapshot_save and the queries on a sequence that no
+// writer touches may run beside the writer, from another context, also while forks of it that share its pages are made,
+// appended to and destroyed. The reader's bytes never change; the thread sanitizer sees the rest.
 // RUNNER: plain
 // LABELS: small threads
 #include "support/fixture.h"
@@ -24,7 +25,18 @@ typedef struct reading {
     float block_keys[7 * 16], index_keys[READ_CELLS * 16];
     int32_t positions[READ_CELLS * 3], length, chunks;
     float scores[7], records[4 * 26];
+    unsigned char snapshot[16384];
+    size_t snapshot_bytes;
 } reading;
+
+static int keep_piece(void *user, const void *data, size_t bytes) {
+    reading *r = user;
+    if (bytes > sizeof r->snapshot - r->snapshot_bytes)
+        return 1;
+    memcpy(r->snapshot + r->snapshot_bytes, data, bytes);
+    r->snapshot_bytes += bytes;
+    return 0;
+}
 
 static const float *index_queries, *queries; // two rows of anything
 
@@ -40,6 +52,8 @@ static void read_all(qsa_context *context, void *workspace, size_t bytes, readin
     FX_OK(qsa_cache_read(cache, 0, sequence, 0, READ_CELLS, &arrays));
     FX_OK(qsa_score(context, cache, 0, &rows, index_queries, r->scores, 7, workspace, bytes));
     FX_OK(qsa_attend(context, cache, 0, &rows, queries, &selection, r->records, 4 * 26, &r->chunks, workspace, bytes));
+    r->snapshot_bytes = 0;
+    FX_OK(qsa_snapshot_save(cache, 1, &sequence, keep_piece, r));
 }
 
 typedef struct reader {
@@ -66,6 +80,23 @@ static void *reader_main(void *argument) {
     return NULL;
 }
 
+// Forks of the sequence that is read, its unfilled last page shared: one is discarded, one goes on, is shortened and held.
+static void fork_round(qsa_cells *cells) {
+    qsa_cache *cache = writer.cache;
+    for (int round = 0; round < 2; round++) {
+        int32_t fork, page;
+        FX_OK(qsa_sequence_fork(cache, writer.sequence[0], &fork));
+        for (int32_t layer = 0; layer < writer.layers; layer++)
+            FX_OK(qsa_cache_write(cache, layer, fork, 9, cells));
+        const int32_t accepted = 5;
+        FX_OK(round ? qsa_cache_accept(cache, 1, &fork, &accepted) : qsa_cache_discard(cache));
+        FX_OK(qsa_sequence_truncate(cache, fork, round ? 33 : 29));
+        FX_OK(qsa_page_hold(cache, fork, 0, &page));
+        FX_OK(qsa_sequence_destroy(cache, fork));
+        FX_OK(qsa_page_release(cache, page));
+    }
+}
+
 // Everything that writes: batches committed and discarded, cells written, sequences emptied, made and ended.
 static void write_round(void) {
     qsa_cache *cache = writer.cache;
@@ -90,6 +121,7 @@ static void write_round(void) {
     FX_OK(qsa_sequence_reset(cache, writer.sequence[1]));
     FX_OK(qsa_sequence_destroy(cache, writer.sequence[2]));
     FX_OK(qsa_sequence_create(cache, &writer.sequence[2]));
+    fork_round(&cells);
     qsa_cache_info info = {.size = sizeof info};
     FX_OK(qsa_cache_get_info(cache, &info));
     FX_OK(qsa_cache_reset_events(cache));
@@ -102,6 +134,9 @@ static void readers_beside_a_writer(void) {
     fx_options o = fx_options_default();
     o.threads = 2;
     o.page_cells = 4;
+    o.max_sequences = 4;
+    o.max_cells = READ_CELLS + 9;
+    o.pages = 30;
     writer = fx_open(world, &o);
     fx_step(&writer, first, NULL);
     index_queries = fx_values(world, 0, FX_INDEX_Q, 0);

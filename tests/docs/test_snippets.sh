@@ -10,9 +10,11 @@ trap 'rm -rf "$work"' EXIT
 
 # What the blocks take as given: the engine's own buffers and functions. Anything that a block declares hides these.
 cat >"$work/given.h" <<'END'
+#define _POSIX_C_SOURCE 200809L
 #include <qsa/qsa.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 struct my_pool;
 void my_pool_submit(struct my_pool *pool, qsa_task task, void *arg, int32_t i);
 void my_pool_wait(struct my_pool *pool);
@@ -32,6 +34,8 @@ extern int32_t rows, *sequences, *positions, *cells, *ids, *count, *chunks;
 extern float *q, *index_q, *scores, *records, *lse;
 extern void *workspace, *attention, *codes_k, *codes_v, *block_keys;
 extern uint16_t *scales_k, *scales_v;
+int write_piece(void *file, const void *data, size_t bytes);
+int read_piece(void *file, void *data, size_t bytes);
 END
 cat >"$work/readme.h" <<'END'
 extern qsa_layer_config norms;

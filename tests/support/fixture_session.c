@@ -179,5 +179,6 @@ unsigned char *fx_cache_bytes(const qsa_cache *cache, size_t *bytes) {
     memcpy(copy, cache->base, l->total);
     memset(copy + l->counts, 0, (size_t)cache->config.max_sequences * sizeof(int32_t));
     memset(copy + l->last_row, 0, (size_t)cache->config.max_sequences * sizeof(int32_t));
+    memset(copy + l->records, 0, (size_t)cache->config.max_sequences * sizeof(qsa_snapshot_record));
     return copy;
 }

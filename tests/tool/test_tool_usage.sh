@@ -66,6 +66,18 @@ refused "attend_ref" run "$golden" --kernel attend=best
 refused "score" run "$golden" --kernel scores=ref
 refused "no-such-folder" run "$golden" --out "$work/no-such-folder/x.safetensors"
 refused "replace the input" run "$golden" --out "$golden"
+refused "no --ctx" size
+refused "--ctx 0" size --ctx 0
+refused "--ctx 2147483392" size --ctx 2147483392
+refused "--layers 0" size --ctx 64 --layers 0
+refused "--rollback -1" size --ctx 64 --rollback -1
+refused "--rollback some" size --ctx 64 --rollback some
+refused "expected one of f32, f16, bf16, i8" size --ctx 64 --kv q4
+refused "no multiple of ratio 4" size --ctx 64 --page-cells 6
+refused "exceed" size --ctx 2147483391 --kv f32
+refused "more than" size --ctx 2147483391 --sequences 1048576
+refused "no operand" size --ctx 64 x
+refused "unknown option --threads" size --threads 2
 refused "no operand" info x
 refused "unknown option --all" info --all
 refused "no argument" version x
@@ -79,6 +91,9 @@ prints "usage: qsa run" run --help
 prints "usage: qsa run" run -h
 prints "--against" help check
 prints "PICTURE" help inspect
+prints "usage: qsa size" help size
+prints "keys and values" size --ctx 64
+prints '"bytes":' size --ctx 262144 --layers 12 --kv i8 --block-keys bf16 --rollback all --screen --json
 prints "usage: qsa info" info --help
 prints "usage: qsa version" help version
 version=$(sed -n 's/^#define QSA_VERSION_M[AI][JN]OR  *\([0-9]*\)$/\1/p' "$SRC/include/qsa/qsa.h" | paste -sd. -)
