@@ -26,7 +26,7 @@ if(CMAKE_C_FLAGS MATCHES "-ffast-math|-Ofast|-ffp-contract=(fast|on)|-funsafe-ma
 endif()
 
 add_library(qsa_flags INTERFACE)
-target_compile_definitions(qsa_flags INTERFACE _POSIX_C_SOURCE=200809L)
+target_compile_definitions(qsa_flags INTERFACE _POSIX_C_SOURCE=200809L $<$<BOOL:${QSA_REFERENCE_ONLY}>:QSA_REFERENCE_ONLY>)
 target_compile_options(qsa_flags INTERFACE
     -ffp-contract=off -fno-math-errno
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes

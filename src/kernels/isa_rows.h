@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rows of kernels.tbl exist on the architecture being compiled: QSA_ROW_OF(row) expands to QSA_ROW(row) or nothing.
+// Which rows of kernels.tbl exist on the architecture being compiled: QSA_ROW_OF(row) expands to QSA_ROW(row) or nothing. With
+// QSA_REFERENCE_ONLY the rows `ref` alone.
 
 #ifndef QSA_KERNELS_ISA_ROWS_H
 #define QSA_KERNELS_ISA_ROWS_H
@@ -9,7 +10,7 @@
 
 #define QSA_ROW_ref(...) QSA_ROW(__VA_ARGS__)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(QSA_REFERENCE_ONLY)
 #define QSA_ROW_fma(...)         QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_avx2(...)        QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_avx512(...)      QSA_ROW(__VA_ARGS__)
@@ -19,7 +20,7 @@
 #define QSA_ROW_avx512_vnni(...) QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_amx(...)         QSA_ROW(__VA_ARGS__)
 #define QSA_ROW_neon(...)
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(QSA_REFERENCE_ONLY)
 #define QSA_ROW_fma(...)
 #define QSA_ROW_avx2(...)
 #define QSA_ROW_avx512(...)
