@@ -66,8 +66,11 @@ target_link_libraries(qsa_test_base INTERFACE qsa_flags qsa_static Threads::Thre
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c tests/oracle/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/(fuzz_main|test_[^/]*)\\.c$")
+foreach(file IN LISTS case_support)
+    list(REMOVE_ITEM support_sources ${PROJECT_SOURCE_DIR}/${file})
+endforeach()
 add_library(qsa_test_support STATIC ${support_sources})
-target_link_libraries(qsa_test_support PUBLIC qsa_test_base)
+target_link_libraries(qsa_test_support PUBLIC qsa_test_base qsa_cases)
 
 if(QSA_TOOL)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
