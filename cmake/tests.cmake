@@ -14,7 +14,7 @@
 
 set(qsa_test_environment
     "SRC=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
-    "QSA=${PROJECT_BINARY_DIR}/qsa"
+    "QSA=${PROJECT_BINARY_DIR}/qsa" "QSA_LAB=${PROJECT_BINARY_DIR}/qsa-lab"
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1"
@@ -104,6 +104,9 @@ foreach(file IN LISTS test_sources)
     target_link_libraries(${name} PRIVATE qsa_test_support)
     if(file MATCHES "/tests/bench/")
         target_link_libraries(${name} PRIVATE qsa_bench_core)
+    endif()
+    if(file MATCHES "/tests/lab/")
+        target_link_libraries(${name} PRIVATE qsa_lab_core)
     endif()
     add_test(NAME ${name} COMMAND ${name})
     qsa_test_properties(${name} ${labels})

@@ -106,10 +106,38 @@ static int split(char *line, const char **words, int most) {
     return n;
 }
 
+// Objects of this run of the lab by unit and flags: both arms often share one, and the zoo has one baseline for many.
+enum { REMEMBERED = 64 };
+static struct { char key[LAB_HASH], object[LAB_PATH]; } remembered[REMEMBERED];
+
+static void object_key(const lab_unit *unit, const char *flags, char key[LAB_HASH]) {
+    char text[LAB_HASH + 600];
+    const int n = snprintf(text, sizeof text, "%s %s", unit->sha, flags);
+    lab_hash(key, text, (size_t)n);
+}
+
+static bool recall(const char *key, const char *object, bool *found, bench_error *error) {
+    *found = false;
+    for (int i = 0; i < REMEMBERED; i++)
+        if (strcmp(remembered[i].key, key) == 0) {
+            *found = true;
+            return lab_copy(remembered[i].object, object, error);
+        }
+    return true;
+}
+
+static void remember(const char *key, const char *object) {
+    static int next;
+    memcpy(remembered[next].key, key, LAB_HASH);
+    snprintf(remembered[next].object, LAB_PATH, "%s", object);
+    next = (next + 1) % REMEMBERED;
+}
+
 static bool compile(const lab_arm *arm, int i, const char *folder, char flags[512], bool *refused, bench_error *error) {
-    char row[128], words[512], source[32], object[32], path[LAB_PATH];
+    char row[128], words[512], source[32], object[32], path[LAB_PATH], out[LAB_PATH], key[LAB_HASH];
     const char *argv[64] = {LAB_CC};
     int n = 1;
+    bool found;
     if (!lab_where_flags(arm->unit[i].where, row, sizeof row))
         return bench_fail(error, "%s: there is no instruction set %s on %s", arm->label, arm->unit[i].where, LAB_ARCH);
     snprintf(flags, 512, "%s %s", LAB_FLAGS, row);
@@ -119,9 +147,15 @@ static bool compile(const lab_arm *arm, int i, const char *folder, char flags[51
     n += split(words, argv + n, 40);
     const char *const rest[] = {"-w", "-c", source, "-o", object, NULL};
     memcpy(argv + n, rest, sizeof rest);
-    return lab_join(path, folder, source, error) &&
-           lab_write(path, arm->unit[i].text.bytes, arm->unit[i].text.size, error) &&
-           run_compiler(argv, folder, arm->label, refused, error);
+    object_key(&arm->unit[i], flags, key);
+    if (!lab_join(path, folder, source, error) || !lab_join(out, folder, object, error) ||
+        !recall(key, out, &found, error) || !lab_write(path, arm->unit[i].text.bytes, arm->unit[i].text.size, error))
+        return false;
+    if (!found && !run_compiler(argv, folder, arm->label, refused, error))
+        return false;
+    if (!found)
+        remember(key, out);
+    return true;
 }
 
 // Takes the row that a unit calls as another unit.

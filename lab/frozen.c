@@ -167,8 +167,8 @@ static json_t *make_manifest(const lab_arm *arm, const char *name) {
         json_array_append_new(units, json_pack("{s:s, s:s, s:s, s:s}", "file", file, "source", arm->unit[i].file,
                                                "where", arm->unit[i].where, "sha256", arm->unit[i].sha));
     }
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "schema", SCHEMA, "id", arm->id, "name",
-                     name, "kernel", lab_kernel_name(arm->number), "where", arm->where, "class",
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "schema", SCHEMA, "id", arm->id, "name", name,
+                     "kernel", lab_kernel_name(arm->number), "where", arm->where, "class",
                      arm->fast ? "fast" : "strict", "layout", arm->layout, "source", "source.c", "units", units);
 }
 
