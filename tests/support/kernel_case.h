@@ -7,7 +7,7 @@
 // - an output byte that differs from the run that was learned (the reference's), so also about one that was not written:
 //   the poisons of two runs of a pair differ in every byte,
 // - a byte outside the outputs that has changed,
-// - a changed FP control word.
+// - changed arguments, or a changed FP control word.
 // Reading or writing past a buffer, or writing to an input, is a SIGSEGV.
 #ifndef QSA_TESTS_KERNEL_CASE_H
 #define QSA_TESTS_KERNEL_CASE_H
