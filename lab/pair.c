@@ -61,7 +61,8 @@ bool lab_pair_open(lab_pair *pair, const lab_options *options, const char *kerne
         return false; // the candidate itself cannot be read
     }
     pair->refused = !made;
-    if (made && !lab_arm_check_layout(candidate, error)) {
+    if (made &&
+        (!lab_where_runs(candidate->where, options->candidate, error) || !lab_arm_check_layout(candidate, error))) {
         lab_pair_close(pair);
         return false;
     }

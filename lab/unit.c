@@ -72,6 +72,16 @@ const char *lab_where_flags(const char *where, char *flags, size_t size) {
     return NULL;
 }
 
+bool lab_where_runs(const char *where, const char *what, bench_error *error) {
+    for (int32_t i = 0; i < qsa_table_rows(); i++) {
+        const qsa_kernel_row *row = qsa_table_row(i);
+        const char *reason = strcmp(row->where, where) == 0 ? qsa_table_unusable(row) : "";
+        if (*reason)
+            return bench_fail(error, "%s: this machine does not run %s: it %s", what, where, reason);
+    }
+    return true;
+}
+
 // ---- Preprocessing ------------------------------------------------------------------------------
 
 static bool make_stubs(char folder[LAB_PATH], bench_error *error) {

@@ -20,6 +20,9 @@ bool lab_where_of(const char *path, char where[32]);
 // The compiler flags of a `where` on this architecture; NULL if it does not exist here.
 const char *lab_where_flags(const char *where, char *flags, size_t size);
 
+// Whether this machine runs it; `what` is who asks, for the line.
+bool lab_where_runs(const char *where, const char *what, bench_error *error);
+
 // Preprocesses a file. Refused: system headers that kernels do not use, what the compiler refuses.
 bool lab_unit_make(lab_unit *unit, const char *path, const char *where, bench_error *error);
 // From text that was kept.

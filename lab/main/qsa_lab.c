@@ -14,9 +14,9 @@ static const struct {
     const char *name;
     lab_command_fn run;
 } commands[] = {
-    {"list", cmd_list},       {"freeze", cmd_freeze}, {"prove", cmd_prove},   {"time", cmd_time},
-    {"run", cmd_run},         {"judge", cmd_judge},   {"report", cmd_report}, {"cheats", cmd_cheats},
-    {"compare", cmd_compare}, {"layout", cmd_layout},
+    {"list", cmd_list},       {"freeze", cmd_freeze}, {"prove", cmd_prove},       {"time", cmd_time},
+    {"run", cmd_run},         {"judge", cmd_judge},   {"report", cmd_report},     {"cheats", cmd_cheats},
+    {"compare", cmd_compare}, {"layout", cmd_layout}, {"pipeline", cmd_pipeline},
 };
 
 static int refuse(const bench_error *error) {
