@@ -3,7 +3,21 @@
 // Calls of the kernel store.
 #include "lab/cases/parts.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+
+// A row whose quotients lie at, just below and just above k + 1/2, where a code that is not made by one division is another one.
+static void fill_near_ties(rng *r, int32_t dim, unsigned char *row) {
+    float scale = 1;
+    for (int32_t d = 0; d < dim; d++) {
+        if (d % QSA_GROUP == 0)
+            scale = qsa_f32_of_f16((uint16_t)rng_range(r, 0x1800, 0x2c00));
+        const float half = (float)rng_range(r, -127, 126) + 0.5f;
+        const uint32_t bits = qsa_bits_of_f32(half * scale) + (uint32_t)rng_range(r, -1, 1);
+        // The largest is 127 x scale, so that the scale is stored as it is.
+        qsa_put(row, QSA_F32, d, d % QSA_GROUP == 0 ? 127 * scale : qsa_f32_of_bits(bits));
+    }
+}
 
 void case_make_store(kernel_case *c, rng *r) {
     qsa_store_args *args = &c->args.store;
@@ -24,6 +38,10 @@ void case_make_store(kernel_case *c, rng *r) {
                 qsa_put(row, QSA_F32, d, qsa_load(row, QSA_F32, d) * factor);
             }
     }
+    const bool ties = args->type == QSA_F32 && args->format == QSA_I8 &&
+                      (c->shape ? c->shape->edge != CASE_ORDINARY : rng_below(r, 4) == 0);
+    for (int32_t v = 0; ties && v < args->vectors; v++)
+        fill_near_ties(r, args->dim, c->buffer[x].content + (first + v * args->x_stride));
     const size_t element = qsa_type_size(args->format), bytes = (size_t)args->dim * element;
     args->code_stride = case_stride(c, r, bytes, element);
     const int codes = case_add_rows(c, CASE_OUT, args->vectors, bytes, args->code_stride, &code_first);
@@ -39,7 +57,8 @@ void case_make_store(kernel_case *c, rng *r) {
     }
     case_point(c, &args->events, case_add_events(c, r), 0);
     snprintf(c->what, sizeof c->what, "%s %s to %s, vectors %d, dim %d, x_stride %lld", values_type_name(args->type),
-             values_name(kind), values_type_name(args->format), args->vectors, args->dim, (long long)args->x_stride);
+             ties ? "near ties" : values_name(kind), values_type_name(args->format), args->vectors, args->dim,
+             (long long)args->x_stride);
 }
 
 const case_plan case_plan_store = {{{"keys of a row", 1, false}}, 1, 3, 1};
