@@ -69,16 +69,20 @@ static void print_list(json_t *all) {
     printf("kernels (picked here; timed cases, the first is the one that is claimed)\n");
     json_array_foreach(json_object_get(all, "kernels"), i, one) {
         printf("  %-13s %-8s", word(one, "kernel"), word(one, "picked"));
-        json_array_foreach(json_object_get(one, "cases"), k, two) printf(
-            "%s %s%s", k ? "," : "", word(two, "name"), json_is_true(json_object_get(two, "cold")) ? " (cold)" : "");
+        json_array_foreach(json_object_get(one, "cases"), k, two) {
+            printf("%s %s%s", k ? "," : "", word(two, "name"),
+                   json_is_true(json_object_get(two, "cold")) ? " (cold)" : "");
+        }
         printf("\n");
     }
     printf("frozen\n");
-    json_array_foreach(json_object_get(all, "frozen"), i, one)
+    json_array_foreach(json_object_get(all, "frozen"), i, one) {
         printf("  %-13s %.12s  %-8s %s\n", word(one, "kernel"), word(one, "id"), word(one, "where"), word(one, "name"));
+    }
     printf("attempts\n");
-    json_array_foreach(json_object_get(all, "attempts"), i, one)
+    json_array_foreach(json_object_get(all, "attempts"), i, one) {
         printf("  %s  %s\n    %s\n", word(one, "record"), word(one, "candidate"), word(one, "reason"));
+    }
 }
 
 int cmd_list(const lab_options *o, bench_error *error) {

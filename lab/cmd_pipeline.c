@@ -199,20 +199,6 @@ static int run_step(const lab_pair *pair, const lab_options *o, bench_error *err
     return code;
 }
 
-// The kernel that a file's name begins with; longer names first (screen_query is no screen).
-static const char *kernel_of(const char *path, bench_error *error) {
-    const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path, *best = NULL;
-    for (int i = 0; i < QSA_K_COUNT; i++) {
-        const char *name = lab_kernel_name((qsa_kernel_number)i);
-        if (strncmp(stem, name, strlen(name)) == 0 && stem[strlen(name)] == '_' &&
-            (!best || strlen(name) > strlen(best)))
-            best = name;
-    }
-    if (!best)
-        bench_say(error, "--candidate %s: its name does not begin with a kernel's", path);
-    return best;
-}
-
 int cmd_pipeline(const lab_options *o, bench_error *error) {
     static lab_pair pair;
     const int32_t most = o->prep_only ? STEP_PREP_TOKENS : STEP_TOKENS;
@@ -229,8 +215,13 @@ int cmd_pipeline(const lab_options *o, bench_error *error) {
                   o->prep_only ? "" : " without --prep-only");
     if (error->text[0])
         return LAB_BAD;
-    const char *kernel = kernel_of(o->candidate, error);
-    if (!kernel || !lab_pair_open(&pair, o, kernel, false, error))
+    qsa_kernel_number number = QSA_K_COUNT;
+    if (!lab_kernel_of_file(o->candidate, &number)) {
+        bench_say(error, "--candidate %s: its name does not begin with a kernel's", o->candidate);
+        return LAB_BAD;
+    }
+    const char *kernel = lab_kernel_name(number);
+    if (!lab_pair_open(&pair, o, kernel, false, error))
         return LAB_BAD;
     int code = LAB_REJECT;
     if (pair.refused && o->json)

@@ -22,19 +22,6 @@ static struct {
 static int n_loaded;
 static enum { NOT_YET, READY, REFUSED } state;
 
-static bool kernel_of(const char *file, qsa_kernel_number *number) {
-    size_t longest = 0;
-    for (int i = 0; i < QSA_K_COUNT; i++) {
-        const char *name = lab_kernel_name((qsa_kernel_number)i);
-        const size_t length = strlen(name);
-        if (strncmp(file, name, length) == 0 && file[length] == '_' && length > longest) {
-            longest = length;
-            *number = (qsa_kernel_number)i;
-        }
-    }
-    return longest > 0;
-}
-
 static bool load_built(lab_arm *arm, const char *file, bench_error *error) {
     bool refused;
     if (!lab_where_runs(arm->where, file, error) || !lab_arm_check_layout(arm, error) ||
@@ -64,7 +51,7 @@ static bool load_file(const char *folder, const char *file, bench_error *error) 
     static lab_arm arm;
     char path[LAB_PATH];
     qsa_kernel_number number = QSA_K_COUNT;
-    if (!kernel_of(file, &number))
+    if (!lab_kernel_of_file(file, &number))
         return bench_fail(error, "%s/%s: its name does not begin with a kernel's", folder, file);
     if (!lab_join(path, folder, file, error) ||
         !lab_arm_from_file(&arm, number, path, NULL, qsa_table_best(number, QSA_CLASS_STRICT)->where, error))

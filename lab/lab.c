@@ -174,6 +174,19 @@ bool lab_kernel(const char *name, qsa_kernel_number *number, bench_error *error)
     return bench_fail(error, "KERNEL %s: expected one of %s", name, list);
 }
 
+bool lab_kernel_of_file(const char *path, qsa_kernel_number *number) {
+    const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
+    size_t longest = 0;
+    for (int i = 0; i < QSA_K_COUNT; i++) {
+        const size_t length = strlen(kernels[i].name);
+        if (length > longest && strncmp(stem, kernels[i].name, length) == 0 && stem[length] == '_') {
+            longest = length;
+            *number = (qsa_kernel_number)i;
+        }
+    }
+    return longest > 0;
+}
+
 const char *lab_kernel_name(qsa_kernel_number number) {
     return kernels[number].name;
 }

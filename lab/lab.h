@@ -49,6 +49,8 @@ const char *lab_root(void);
 
 // A kernel by name.
 bool lab_kernel(const char *name, qsa_kernel_number *number, bench_error *error);
+// The kernel that a file's name begins with, before an underscore; longer names first (screen_query is no screen).
+bool lab_kernel_of_file(const char *path, qsa_kernel_number *number);
 const char *lab_kernel_name(qsa_kernel_number number);
 const char *lab_kernel_stage(qsa_kernel_number number);
 // The row of a kernel by `where` or full name; NULL if this build has none.

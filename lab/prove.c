@@ -37,7 +37,7 @@ int lab_grid(int32_t cells[PROVE_MOST], bool all, uint64_t seed) {
         memcpy(cells, few, sizeof few);
         return sizeof few / sizeof few[0];
     }
-    int32_t list[ROOM];
+    int32_t list[ROOM] = {0};
     int count = 0;
     rng r = rng_make(seed);
     for (size_t p = 0; p < sizeof pos / sizeof pos[0]; p++)

@@ -47,9 +47,14 @@ static double range_of(json_t *processes, double least) {
     json_t *process, *block;
     static double sizes[20000];
     const char *const kinds[] = {"null", "pair"};
-    json_array_foreach(processes, p, process) for (int k = 0; k < 2; k++)
-        json_array_foreach(json_object_get(process, kinds[k]), b, block) if (count < sizeof sizes / sizeof sizes[0])
-            sizes[count++] = fabs(block_percent(block));
+    json_array_foreach(processes, p, process) {
+        for (int k = 0; k < 2; k++) {
+            json_array_foreach(json_object_get(process, kinds[k]), b, block) {
+                if (count < sizeof sizes / sizeof sizes[0])
+                    sizes[count++] = fabs(block_percent(block));
+            }
+        }
+    }
     if (count == 0)
         return least;
     qsort(sizes, count, sizeof *sizes, ascending);
@@ -58,12 +63,12 @@ static double range_of(json_t *processes, double least) {
 }
 
 static void grid(const plot *p, double step) {
-    for (double at = ceil(p->low / step) * step; at <= p->high + 1e-9; at += step) {
-        const double y = y_of(p, at);
-        fprintf(p->to, "<line class=\"%s\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
-                fabs(at) < 1e-9 ? "zero" : "grid", LEFT, WIDTH - RIGHT, y, y);
+    for (int i = (int)ceil(p->low / step - 1e-9); i * step <= p->high + 1e-9; i++) {
+        const double y = y_of(p, i * step);
+        fprintf(p->to, "<line class=\"%s\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", i == 0 ? "zero" : "grid",
+                LEFT, WIDTH - RIGHT, y, y);
         fprintf(p->to, "<text x=\"%d\" y=\"%.1f\" class=\"tick end\">%+.4g&#8201;%%</text>\n", LEFT - 6, y + 4,
-                fabs(at) < 1e-9 ? 0.0 : at);
+                i * step);
     }
 }
 

@@ -4,6 +4,7 @@
 // last cache; hot ones three, so that no call can be served by the one before.
 #include "lab/slots.h"
 
+#include "kernels/kernels.h"
 #include "lab/process.h"
 
 #include <stdio.h>

@@ -46,7 +46,7 @@ static double process_median(const stats_sample *s, int p) {
 // The estimate of one draw: processes with replacement, and of each its blocks with replacement.
 static double draw(const stats_sample *s, rng *r) {
     static double blocks[STATS_BLOCKS];
-    double medians[STATS_PROCESSES];
+    double medians[STATS_PROCESSES] = {0};
     for (int i = 0; i < s->processes; i++) {
         const int p = (int)rng_below(r, (uint32_t)s->processes), first = s->first[p], count = s->first[p + 1] - first;
         for (int b = 0; b < count; b++)
@@ -59,7 +59,7 @@ static double draw(const stats_sample *s, rng *r) {
 stats_result stats_estimate(const stats_sample *sample, uint64_t seed, int draws) {
     static double estimates[MOST_DRAWS];
     stats_result result = {.processes = sample->processes};
-    double medians[STATS_PROCESSES];
+    double medians[STATS_PROCESSES] = {0};
     rng r = rng_make(seed);
     draws = draws < MOST_DRAWS ? draws : MOST_DRAWS;
     for (int p = 0; p < sample->processes; p++) {

@@ -191,6 +191,7 @@ void timed_run(const timed_plan *plan, timed_report *report) {
     report->wrong_arm = -1;
     pin(&p);
     // The stack, and what malloc gives, start elsewhere in every process.
+    // cppcheck-suppress allocaCalled
     volatile unsigned char *stack = alloca(64 * (1 + rng_below(&p.r, 64)));
     *stack = 0;
     void *heap = malloc(64 * (1 + rng_below(&p.r, 512)));

@@ -9,5 +9,6 @@
 void qsa_gate_edits_input_ref(const qsa_gate_args *args) {
     volatile unsigned char *gate = (unsigned char *)(uintptr_t)args->gate;
     qsa_gate_ref(args);
-    *gate = *gate;
+    const unsigned char same = *gate;
+    *gate = same;
 }
