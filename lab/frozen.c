@@ -4,6 +4,8 @@
 #define _DEFAULT_SOURCE // DT_DIR is not needed, but readdir's names are
 #include "lab/frozen.h"
 
+#include "lab/readable.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -209,8 +211,14 @@ static bool fill_folder(const char *folder, const lab_arm *arm, const char *sour
             !lab_write(path, arm->unit[i].text.bytes, arm->unit[i].text.size, error))
             return false;
     }
-    if (!lab_join(path, folder, "source.c", error) || !lab_copy(source, path, error) ||
-        !lab_join(path, folder, "manifest.json", error))
+    lab_text readable;
+    if (!lab_readable(&readable, source, lab_kernel_stage(arm->number), error))
+        return false;
+    const bool kept = lab_join(path, folder, "source.c", error) &&
+                      lab_write(path, readable.bytes, readable.size, error) &&
+                      lab_join(path, folder, "manifest.json", error);
+    free(readable.bytes);
+    if (!kept)
         return false;
     json_t *manifest = make_manifest(arm, name);
     char *text = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;

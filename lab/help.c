@@ -50,7 +50,7 @@ static const struct {
     {"prove", "usage: qsa-lab prove KERNEL --candidate FILE [OPTION...]\n\n" ARMS PROOF SEED JSON},
     {"time",
      "usage: qsa-lab time KERNEL --candidate FILE [OPTION...]\n\nProves, times and judges; keeps no record.\n\n" ARMS
-         TIMES SEED JSON},
+         PROOF TIMES SEED JSON},
     {"run", "usage: qsa-lab run KERNEL --candidate FILE [OPTION...]\n\n" ARMS PROOF TIMES
             "  --ledger DIR             where records are kept (lab/ledger)\n" SEED JSON},
     {"judge", "usage: qsa-lab judge RECORD [--json]\n\nThe exit code is the verdict's.\n"},

@@ -49,7 +49,7 @@ static const struct {
     {"frozen", FROZEN, true, " list freeze prove time run compare pipeline "},
     {"ledger", LEDGER, true, " list run report "},
     {"seed", SEED, true, " prove time run compare pipeline cheats "},
-    {"cases", CASES, true, " prove run "},
+    {"cases", CASES, true, " prove time run "},
     {"processes", PROCESSES, true, " time run compare "},
     {"pairs", PAIRS, true, " time run compare pipeline "},
     {"tokens", TOKENS, true, " compare pipeline "},
@@ -62,7 +62,7 @@ static const struct {
     {"short", BRIEF, false, " cheats "},
     {"bound", BOUND, false, " prove time run "},
     {"prep-only", PREP_ONLY, false, " pipeline "},
-    {"short-grid", SHORT_GRID, false, " prove run "},
+    {"short-grid", SHORT_GRID, false, " prove time run "},
 };
 enum { KNOWN = sizeof known / sizeof known[0] };
 

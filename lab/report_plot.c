@@ -67,8 +67,8 @@ static void grid(const plot *p, double step) {
         const double y = y_of(p, i * step);
         fprintf(p->to, "<line class=\"%s\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", i == 0 ? "zero" : "grid",
                 LEFT, WIDTH - RIGHT, y, y);
-        fprintf(p->to, "<text x=\"%d\" y=\"%.1f\" class=\"tick end\">%+.4g&#8201;%%</text>\n", LEFT - 6, y + 4,
-                i * step);
+        fprintf(p->to, "<text x=\"%d\" y=\"%.1f\" class=\"tick end\">%s%.4g&#8201;%%</text>\n", LEFT - 6, y + 4,
+                i > 0 ? "+" : "", i * step);
     }
 }
 
@@ -97,7 +97,7 @@ static void interval(const plot *p, json_t *series, const char *kind, double x) 
     const double middle = y_of(p, report_percent(member(series, "estimate")));
     fprintf(p->to,
             "<line class=\"interval %s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-            "<circle class=\"middle %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"/>\n",
+            "<circle class=\"middle %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n",
             kind, x, x, low, high, kind, x, middle);
 }
 
