@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `qsa-lab freeze` and `qsa-lab prove`.
+#include "lab/cache.h"
 #include "lab/commands.h"
 #include "lab/frozen.h"
 #include "lab/pair.h"
@@ -96,8 +97,10 @@ int cmd_prove(const lab_options *o, bench_error *error) {
     else if (report.baseline_failed && !pair.refused) {
         bench_say(error, "the baseline %s breaks its contract: %s", pair.baseline.label, report.complaint);
         code = LAB_BAD;
-    } else if (report.passed)
+    } else if (report.passed) {
+        lab_cache_keep(&report, &plan);
         code = LAB_KEEP;
+    }
     if (code != LAB_BAD && o->json)
         lab_print_json(lab_proof_json(&pair, &report, o->seed, o->bound));
     else if (code != LAB_BAD)

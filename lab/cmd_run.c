@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `qsa-lab run`, `time`, `compare` and `judge`: the stages in their order; a stage that fails ends the attempt.
+#include "lab/cache.h"
 #include "lab/commands.h"
 #include "lab/process.h"
 #include "lab/record.h"
@@ -71,9 +72,10 @@ static void print_attempt(const attempt *a) {
             printf("  in call %d, %s\n", (int)number_of(proof, "calls"),
                    json_string_value(json_object_get(proof, "call")));
     } else {
-        printf("%s PASS  %d calls, each at both guard pages, seed %llu, %.1f s\n",
+        printf("%s PASS  %d calls, each at both guard pages, seed %llu, %.1f s%s\n",
                json_string_value(json_object_get(proof, "held_to")), (int)number_of(proof, "calls"),
-               (unsigned long long)a->options->seed, number_of(proof, "seconds"));
+               (unsigned long long)a->options->seed, number_of(proof, "seconds"),
+               json_is_true(json_object_get(proof, "cached")) ? ", as proved before" : "");
     }
     json_array_foreach(json_object_get(judgement, "cases"), i, one) {
         printf("%s\n", json_string_value(json_object_get(one, "name")));
@@ -99,8 +101,11 @@ static bool prove(attempt *a, bench_error *error) {
                              .bound = o->bound,
                              .deadline = LAB_PROVE_SECONDS};
     prove_report report = {0};
-    if (!a->pair.refused && !lab_prove(&report, &plan, error))
-        return false;
+    if (!a->pair.refused && !lab_cache_find(&report, &plan)) {
+        if (!lab_prove(&report, &plan, error))
+            return false;
+        lab_cache_keep(&report, &plan);
+    }
     if (!a->pair.refused && report.baseline_failed)
         return bench_fail(error, "the baseline %s breaks its contract: %s", a->pair.baseline.label, report.complaint);
     json_object_set_new(a->record, "proof", lab_proof_json(&a->pair, &report, o->seed, o->bound));

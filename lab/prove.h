@@ -37,6 +37,7 @@ typedef struct prove_plan {
 typedef struct prove_report {
     bool passed;
     bool baseline_failed; // it was the baseline that broke the contract
+    bool cached;          // the same proof has passed before
     int32_t calls;
     double seconds;
     char what[260];      // the call that failed

@@ -25,6 +25,8 @@ json_t *lab_proof_json(const lab_pair *pair, const prove_report *report, uint64_
     json_t *proof = json_pack("{s:b, s:s, s:s, s:I, s:i, s:f}", "passed", report->passed && !pair->refused, "stage",
                               pair->refused ? "lint" : "prove", "held_to", bound ? "bound" : "memcmp", "seed",
                               (json_int_t)(int64_t)seed, "calls", (int)report->calls, "seconds", report->seconds);
+    if (report->cached)
+        json_object_set_new(proof, "cached", json_true());
     if (pair->refused)
         json_object_set_new(proof, "complaint", json_string(pair->reason));
     else if (!report->passed) {

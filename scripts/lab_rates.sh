@@ -13,6 +13,7 @@ tens="${3:-30}"
 wait_most="${WAIT:-0}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+export XDG_CACHE_HOME="$scratch/cache"
 lab=build/qsa-lab
 touch "$file"
 

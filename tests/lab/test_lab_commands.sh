@@ -6,7 +6,7 @@
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export TMPDIR="$scratch/tmp"
+export TMPDIR="$scratch/tmp" XDG_CACHE_HOME="$scratch/cache"
 mkdir "$TMPDIR"
 status=0
 few="--processes 5 --pairs 4 --limit 1"

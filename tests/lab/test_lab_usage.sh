@@ -7,7 +7,7 @@
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export TMPDIR="$scratch/tmp"
+export TMPDIR="$scratch/tmp" XDG_CACHE_HOME="$scratch/cache"
 mkdir "$TMPDIR"
 frozen="$scratch/frozen"
 ledger="$scratch/ledger"
@@ -120,6 +120,12 @@ grep -q 'ratio of every pair' "$scratch/out" || fail 'compare prints no pairs'
 gives 2 'inconclusive' run gate --candidate "$gate" --baseline plain --frozen "$frozen" --ledger "$ledger" --short-grid $few
 gives 2 'inconclusive' judge "$ledger/0002-gate-inconclusive.json"
 gives 0 '0002-gate-inconclusive.json' list --frozen "$frozen" --ledger "$ledger"
+# The proof of the same content was kept, and another seed is another proof.
+# shellcheck disable=SC2086
+gives 2 'as proved before' time gate --candidate "$gate" --baseline plain --frozen "$frozen" --short-grid $few
+# shellcheck disable=SC2086
+gives 2 'memcmp PASS' time gate --candidate "$gate" --baseline plain --frozen "$frozen" --short-grid --seed 6 $few
+! grep -q 'as proved before' "$scratch/out" || fail 'a proof of another seed was taken'
 sed 's/"exit":2/"exit":0/; s/"verdict":"inconclusive"/"verdict":"keep"/' "$ledger/0002-gate-inconclusive.json" >"$scratch/claims.json"
 refuses 'says keep, its samples say inconclusive' judge "$scratch/claims.json"
 
