@@ -90,7 +90,7 @@ int cmd_prove(const lab_options *o, bench_error *error) {
                              .random = o->cases,
                              .grid = !o->short_grid,
                              .bound = o->bound,
-                             .deadline = LAB_PROVE_SECONDS};
+                             .cpu_seconds = LAB_PROVE_SECONDS};
     int code = LAB_REJECT;
     if (!pair.refused && !lab_prove(&report, &plan, error))
         code = LAB_BAD;

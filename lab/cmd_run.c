@@ -99,7 +99,7 @@ static bool prove(attempt *a, bench_error *error) {
                              .grid = !o->short_grid,
                              .window = a->window,
                              .bound = o->bound,
-                             .deadline = LAB_PROVE_SECONDS};
+                             .cpu_seconds = LAB_PROVE_SECONDS};
     prove_report report = {0};
     if (!a->pair.refused && !lab_cache_find(&report, &plan)) {
         if (!lab_prove(&report, &plan, error))

@@ -156,24 +156,31 @@ bool lab_command(const char *const *argv, const char *folder, double deadline, c
     return true;
 }
 
-static void limit(int what, rlim_t most) {
+static void limit(int what, rlim_t most, rlim_t more) {
     struct rlimit now;
-    if (getrlimit(what, &now) == 0 && (now.rlim_max == RLIM_INFINITY || now.rlim_max > most)) {
-        now.rlim_cur = now.rlim_max = most;
+    if (getrlimit(what, &now) == 0 && (now.rlim_max == RLIM_INFINITY || now.rlim_max >= most + more)) {
+        now.rlim_cur = most;
+        now.rlim_max = most + more;
         setrlimit(what, &now);
     }
 }
 
-static void cap(double deadline) {
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, (rlim_t)deadline + 2);
-    limit(RLIMIT_FSIZE, 1 << 16);
+static void cap(double cpu_seconds) {
+    limit(RLIMIT_CORE, 0, 0);
+    limit(RLIMIT_CPU, (rlim_t)cpu_seconds, 2); // SIGXCPU, and SIGKILL two seconds later
+    limit(RLIMIT_FSIZE, 1 << 16, 0);
 #ifndef QSA_SANITIZED // whose shadow is larger than any limit
-    limit(RLIMIT_AS, (rlim_t)4 << 30);
+    limit(RLIMIT_AS, (rlim_t)4 << 30, 0);
 #endif
 }
 
-bool lab_child(void (*run)(void *arg), void *arg, double deadline, lab_outcome *outcome, bench_error *error) {
+double lab_cpu_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error) {
     const pid_t parent = getpid();
     const double start = lab_now();
     fflush(NULL);
@@ -189,11 +196,12 @@ bool lab_child(void (*run)(void *arg), void *arg, double deadline, lab_outcome *
         signal(SIGBUS, SIG_DFL);
         signal(SIGFPE, SIG_DFL);
         signal(SIGILL, SIG_DFL);
-        cap(deadline);
+        signal(SIGXCPU, SIG_DFL);
+        cap(cpu_seconds);
         run(arg);
         _exit(0);
     }
-    wait_until(child, start, deadline, outcome);
+    wait_until(child, start, 6 * cpu_seconds + 10, outcome);
     return outcome->how != LAB_STOPPED || bench_fail(error, "interrupted");
 }
 

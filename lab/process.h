@@ -29,8 +29,12 @@ bool lab_command(const char *const *argv, const char *folder, double deadline, c
                  lab_outcome *outcome, bench_error *error);
 
 // Runs run(arg) in a child with caps: address space, CPU time, file size, no core. Its standard output and error go
-// nowhere. What it finds it leaves in memory from lab_share.
-bool lab_child(void (*run)(void *arg), void *arg, double deadline, lab_outcome *outcome, bench_error *error);
+// nowhere. What it finds it leaves in memory from lab_share. A child that has used up its CPU time is killed by SIGXCPU; one that
+// takes six times as long by the clock is too late, which a busy machine does to any.
+bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error);
+
+// Seconds of CPU time of this process.
+double lab_cpu_now(void);
 
 // Zeroed memory that children share; NULL when there is none.
 void *lab_share(size_t size);

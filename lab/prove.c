@@ -8,6 +8,7 @@
 #include "num/load.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,10 +117,13 @@ typedef struct prover {
 
 // One run of an arm; complaints about bytes are described while the bytes are in place.
 static bool run_once(prover *p, bool candidate, guard_side side, bool learn) {
+    prove_report *report = p->report;
+    report->since = candidate ? lab_cpu_now() : 0;
     const char *complaint = case_run(&p->c, candidate ? p->candidate : p->baseline, side, learn);
+    report->used += candidate ? lab_cpu_now() - report->since : 0;
+    report->since = 0;
     if (!complaint)
         return true;
-    prove_report *report = p->report;
     report->baseline_failed = !candidate;
     snprintf(report->complaint, sizeof report->complaint, "%s", complaint);
     if (strncmp(complaint, "buffer", 6) == 0) {
@@ -251,6 +255,26 @@ static void child(void *arg) {
     report->passed = right && (!p->plan->bound || within_bound(p));
 }
 
+// What a child that did not come back means. False: nothing about the candidate.
+static bool judge_end(prove_report *report, const prove_plan *plan, const lab_outcome *outcome, bench_error *error) {
+    char how[64];
+    lab_outcome_text(outcome, how, sizeof how);
+    report->passed = false;
+    if (outcome->how == LAB_LATE)
+        return bench_fail(error, "the proof took %s: this machine is too busy for it", how);
+    const bool cap = outcome->how == LAB_KILLED && outcome->value == SIGXCPU;
+    report->used += report->since > 0 ? plan->cpu_seconds - report->since : 0;
+    if (cap && report->used < plan->cpu_seconds / 2)
+        return bench_fail(error,
+                          "the proof needs more than %.0f s of CPU time, and not for the candidate: try --short-grid",
+                          plan->cpu_seconds);
+    if (cap)
+        snprintf(report->complaint, sizeof report->complaint, "cap: more than %.0f s of CPU time", plan->cpu_seconds);
+    else
+        snprintf(report->complaint, sizeof report->complaint, "killed: %s", how);
+    return true;
+}
+
 bool lab_prove(prove_report *report, const prove_plan *plan, bench_error *error) {
     lab_outcome outcome;
     prover *p = calloc(1, sizeof *p);
@@ -259,20 +283,15 @@ bool lab_prove(prove_report *report, const prove_plan *plan, bench_error *error)
     if (right) {
         p->plan = plan;
         p->report = shared;
-        right = lab_child(child, p, plan->deadline, &outcome, error);
+        right = lab_child(child, p, plan->cpu_seconds, &outcome, error);
     } else {
         bench_say(error, "no memory for a proof");
     }
     if (right) {
         *report = *shared;
         report->seconds = outcome.seconds;
-        if (outcome.how != LAB_EXITED || outcome.value != 0) {
-            char how[64];
-            lab_outcome_text(&outcome, how, sizeof how);
-            report->passed = false;
-            snprintf(report->complaint, sizeof report->complaint, "%s: %s", outcome.how == LAB_LATE ? "cap" : "killed",
-                     how);
-        }
+        if (outcome.how != LAB_EXITED || outcome.value != 0)
+            right = judge_end(report, plan, &outcome, error);
     }
     lab_unshare(shared, sizeof *shared);
     free(p);

@@ -31,7 +31,7 @@ typedef struct prove_plan {
     bool grid;                  // the whole grid; else its boundaries
     const prove_window *window; // instead of grid and random calls; NULL: none
     bool bound;                 // held to the bound of class fast instead of memcmp
-    double deadline;
+    double cpu_seconds;         // cap
 } prove_plan;
 
 typedef struct prove_report {
@@ -40,6 +40,7 @@ typedef struct prove_report {
     bool cached;          // the same proof has passed before
     int32_t calls;
     double seconds;
+    double used, since;  // CPU seconds of the candidate so far; since when it runs, 0 while it does not
     char what[260];      // the call that failed
     char complaint[600]; // why; empty where it passed
     bool differs;

@@ -7,6 +7,7 @@
 #include "lab/process.h"
 #include "lab/scratch.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,12 +79,29 @@ static void child(void *arg) {
     timed_run(j->plan, j->report);
 }
 
+// What a child that did not come back means: the candidate's fault, in `stopped`, or nothing about it. Always false.
+static bool judge_end(const timed_report *report, const lab_outcome *outcome, char stopped[400], bench_error *error) {
+    char how[64];
+    lab_outcome_text(outcome, how, sizeof how);
+    if (outcome->how == LAB_LATE)
+        return bench_fail(error, "a process of timing took %s: this machine is too busy for it", how);
+    const double used = report->used + (report->since > 0 ? PROCESS_SECONDS - report->since : 0);
+    const bool cap = outcome->how == LAB_KILLED && outcome->value == SIGXCPU;
+    if (cap && used < PROCESS_SECONDS / 2.0)
+        return bench_fail(error, "a process of timing needs more than %d s of CPU time, and not for the candidate",
+                          PROCESS_SECONDS);
+    if (cap)
+        snprintf(stopped, 400, "cap: more than %d s of CPU time while it was timed", PROCESS_SECONDS);
+    else
+        snprintf(stopped, 400, "killed while it was timed: %s", how);
+    return false;
+}
+
 // One process. False: the session is over, by `stopped` or by an error.
 static bool one_process(const timed_plan *plan, timed_report *report, json_t *samples, char stopped[400],
                         bench_error *error) {
     lab_outcome outcome;
     job j = {plan, report};
-    char how[64];
     memset(report, 0, sizeof *report);
     if (!lab_child(child, &j, PROCESS_SECONDS, &outcome, error))
         return false;
@@ -93,11 +111,8 @@ static bool one_process(const timed_plan *plan, timed_report *report, json_t *sa
     }
     if (report->wrong_arm > 0 || (outcome.how == LAB_EXITED && !report->finished))
         return bench_fail(error, "timing failed: %s", report->reason);
-    if (outcome.how != LAB_EXITED || outcome.value != 0) {
-        lab_outcome_text(&outcome, how, sizeof how);
-        snprintf(stopped, 400, "%s while it was timed: %s", outcome.how == LAB_LATE ? "cap" : "killed", how);
-        return false;
-    }
+    if (outcome.how != LAB_EXITED || outcome.value != 0)
+        return judge_end(report, &outcome, stopped, error);
     add_process(samples, report, plan->n_cases);
     return true;
 }

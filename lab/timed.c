@@ -66,7 +66,10 @@ static double run_batch(process_state *p, slots *s, int arm, int32_t calls, unsi
     for (int32_t done = 0; done < calls;) {
         const int32_t n = calls - done < lap ? calls - done : lap;
         const counters before = count_now();
+        p->report->since = arm == ARM_B ? lab_cpu_now() : 0;
         const double some = slots_run(s, p->arm[arm], n, p->report->reason, sizeof p->report->reason);
+        p->report->used += arm == ARM_B ? lab_cpu_now() - p->report->since : 0;
+        p->report->since = 0;
         const counters after = count_now();
         if (some < 0) {
             p->report->wrong_arm = arm;

@@ -53,7 +53,8 @@ typedef struct timed_plan {
 
 typedef struct timed_report {
     bool finished;
-    int wrong_arm; // ARM_B: a timed call gave other bytes; other arms: the lab is wrong; -1: none
+    double used, since; // CPU seconds of the candidate so far; since when it runs, 0 while it does not
+    int wrong_arm;      // ARM_B: a timed call gave other bytes; other arms: the lab is wrong; -1: none
     char reason[300];
     timed_result of[TIMED_CASES];
 } timed_report;

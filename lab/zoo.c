@@ -126,7 +126,7 @@ static bool try_pair(zoo_result *result, lab_pair *pair, const char *path, const
                              .candidate = candidate,
                              .seed = options->seed,
                              .random = options->cases,
-                             .deadline = note->seconds};
+                             .cpu_seconds = note->seconds};
     if (!lab_prove(&report, &plan, error))
         return false;
     if (!report.passed)

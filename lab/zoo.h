@@ -11,7 +11,7 @@ typedef struct zoo_note {
     char kernel[32], stage[16], words[64]; // EXPECT: stage and words of the refusal
     char bare_stage[16], bare_words[64];   // WITHOUT LINT, or empty
     char baseline[64];                     // BASELINE: a row or a file of the folder; empty: the picked row
-    double seconds;                        // SECONDS: deadline of the proof
+    double seconds;                        // SECONDS: CPU time of the proof
 } zoo_note;
 
 // Reads the notes of a file.
