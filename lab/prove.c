@@ -263,6 +263,9 @@ static bool judge_end(prove_report *report, const prove_plan *plan, const lab_ou
     if (outcome->how == LAB_LATE)
         return bench_fail(error, "the proof took %s: this machine is too busy for it", how);
     const bool cap = outcome->how == LAB_KILLED && outcome->value == SIGXCPU;
+    if (report->used == 0 && report->since == 0)
+        return bench_fail(error, "the baseline %s ended the proof before the candidate ran: %s", plan->baseline->label,
+                          how);
     report->used += report->since > 0 ? plan->cpu_seconds - report->since : 0;
     if (cap && report->used < plan->cpu_seconds / 2)
         return bench_fail(error,

@@ -85,6 +85,8 @@ static bool judge_end(const timed_report *report, const lab_outcome *outcome, ch
     lab_outcome_text(outcome, how, sizeof how);
     if (outcome->how == LAB_LATE)
         return bench_fail(error, "a process of timing took %s: this machine is too busy for it", how);
+    if (report->used == 0 && report->since == 0)
+        return bench_fail(error, "a process of timing ended before the candidate ran: %s", how);
     const double used = report->used + (report->since > 0 ? PROCESS_SECONDS - report->since : 0);
     const bool cap = outcome->how == LAB_KILLED && outcome->value == SIGXCPU;
     if (cap && used < PROCESS_SECONDS / 2.0)

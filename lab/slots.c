@@ -2,14 +2,17 @@
 //
 // Sets hold inputs, slots hold outputs: slot i uses set i mod sets. Cold cases have so many sets that a lap's inputs do not fit the
 // last cache; hot ones three, so that no call can be served by the one before.
+#define _GNU_SOURCE // RUSAGE_THREAD, sched_getcpu
 #include "lab/slots.h"
 
 #include "kernels/kernels.h"
 #include "lab/process.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -245,16 +248,35 @@ static void (*const calls[])(const slots *, qsa_kernel_fn, int32_t, int32_t) = {
 #undef CALLS_OF
 };
 
-double slots_run(slots *s, qsa_kernel_fn kernel, int32_t n, char *reason, size_t size) {
+typedef struct counters {
+    long switches, faults;
+    int cpu;
+} counters;
+
+static counters count_now(void) {
+    struct rusage usage = {0};
+    getrusage(RUSAGE_THREAD, &usage);
+    return (counters){usage.ru_nivcsw, usage.ru_majflt, sched_getcpu()};
+}
+
+static unsigned disturbed(const counters *before, const counters *after) {
+    return (after->switches > before->switches ? DROP_SWITCH : 0) | (after->cpu != before->cpu ? DROP_MOVED : 0) |
+           (after->faults > before->faults ? DROP_FAULT : 0);
+}
+
+double slots_run(slots *s, qsa_kernel_fn kernel, int32_t n, unsigned *drop, char *reason, size_t size) {
     const int32_t first = s->next;
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = (first + i) % s->count;
         reset(&s->slot[k], &s->set[k % s->sets].c, s->laps * 4096 + (uint64_t)i);
     }
     const unsigned long control = fp_control();
+    const counters before = count_now();
     const double start = lab_now();
     calls[s->number](s, kernel, first, n);
     const double seconds = lab_now() - start;
+    const counters after = count_now();
+    *drop |= disturbed(&before, &after);
     s->next = (first + n) % s->count;
     s->laps++;
     if (fp_control() != control) {

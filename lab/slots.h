@@ -18,7 +18,8 @@ void slots_close(slots *s);
 // Calls of one lap at most.
 int32_t slots_lap(const slots *s);
 
-// Poisons the next n slots, calls the kernel on each, and compares. Returns the seconds of the calls, or -1 with a reason.
-double slots_run(slots *s, qsa_kernel_fn kernel, int32_t n, char *reason, size_t size);
+// Poisons the next n slots, calls the kernel on each, and compares. Returns the seconds of the calls, or -1 with a reason. *drop
+// gets the DROP_ bits of what disturbed the calls (not what is done around them).
+double slots_run(slots *s, qsa_kernel_fn kernel, int32_t n, unsigned *drop, char *reason, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks of batches, and what disturbed them.
-#define _GNU_SOURCE // sched_setaffinity, RUSAGE_THREAD
+#define _GNU_SOURCE // sched_setaffinity
 #include "lab/timed.h"
 
 #include "lab/process.h"
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 typedef struct process_state {
     const timed_plan *plan;
@@ -23,17 +22,12 @@ typedef struct process_state {
     int cpu;
 } process_state;
 
-typedef struct counters {
-    long switches, faults, steal;
-    int cpu;
-} counters;
-
-// Steal time of a CPU in the system's ticks; 0 where it is not told.
-static long steal_of(int cpu) {
+// Steal time of this CPU in the system's ticks; 0 where it is not told.
+static long steal_now(void) {
     char line[256], name[16];
     long found = 0;
     FILE *file = fopen("/proc/stat", "r");
-    const int length = snprintf(name, sizeof name, "cpu%d ", cpu);
+    const int length = snprintf(name, sizeof name, "cpu%d ", sched_getcpu());
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, name, (size_t)length) != 0)
             continue;
@@ -47,38 +41,25 @@ static long steal_of(int cpu) {
     return found;
 }
 
-static counters count_now(void) {
-    struct rusage usage = {0};
-    getrusage(RUSAGE_THREAD, &usage);
-    const int cpu = sched_getcpu();
-    return (counters){usage.ru_nivcsw, usage.ru_majflt, steal_of(cpu), cpu};
-}
-
-static unsigned disturbed(const counters *before, const counters *after) {
-    return (after->switches > before->switches ? DROP_SWITCH : 0) | (after->cpu != before->cpu ? DROP_MOVED : 0) |
-           (after->faults > before->faults ? DROP_FAULT : 0) | (after->steal > before->steal ? DROP_STEAL : 0);
-}
-
 // Nanoseconds of one call over `calls` calls, in laps; -1: other bytes.
 static double run_batch(process_state *p, slots *s, int arm, int32_t calls, unsigned *drop) {
     double seconds = 0;
     const int32_t lap = slots_lap(s);
+    const long steal = steal_now();
     for (int32_t done = 0; done < calls;) {
         const int32_t n = calls - done < lap ? calls - done : lap;
-        const counters before = count_now();
         p->report->since = arm == ARM_B ? lab_cpu_now() : 0;
-        const double some = slots_run(s, p->arm[arm], n, p->report->reason, sizeof p->report->reason);
+        const double some = slots_run(s, p->arm[arm], n, drop, p->report->reason, sizeof p->report->reason);
         p->report->used += arm == ARM_B ? lab_cpu_now() - p->report->since : 0;
         p->report->since = 0;
-        const counters after = count_now();
         if (some < 0) {
             p->report->wrong_arm = arm;
             return -1;
         }
-        *drop |= disturbed(&before, &after);
         seconds += some;
         done += n;
     }
+    *drop |= steal_now() > steal ? DROP_STEAL : 0;
     return seconds * 1e9 / calls;
 }
 
