@@ -8,9 +8,9 @@
 # A line `// LABELS: small cross` (`# LABELS:` in a script) replaces the default label: `real` for
 # test_*_real.*, else `small`. `// RUNNER: plain` marks a test that uses tests/support/plain_runner.h
 # and libqsa alone: it is built with QSA_TOOL=OFF too; all others link cmocka, qsa_io and the
-# helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
+# helpers in tests/support/io/*.c. All link the lab's cases (qsa_cases), and with QSA_TOOL the lab itself. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
 # labelled `threads`; docs/conventions.md lists the labels.
-# Every test sees SRC, BUILD and QSA (the command) in its environment; exit 77 means skipped.
+# Every test sees SRC, BUILD, QSA and QSA_LAB (the commands) in its environment; exit 77 means skipped.
 
 set(qsa_test_environment
     "SRC=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"

@@ -99,18 +99,19 @@ static bool read_floor(json_t *plan_case, const char *key, double *floor) {
     return percent > 0 && percent <= 100;
 }
 
-static bool read_case(case_judged *c, json_t *plan, json_t *plan_case, json_t *sample) {
+// blind: the candidate's blocks are not looked at.
+static bool read_case(case_judged *c, json_t *plan, json_t *plan_case, json_t *sample, bool blind) {
     json_t *processes = json_object_get(sample, "processes");
     const uint64_t seed = (uint64_t)json_integer_value(json_object_get(plan, "seed"));
     const int draws = (int)json_integer_value(json_object_get(plan, "draws"));
     c->name = json_string_value(json_object_get(plan_case, "name"));
     if (!c->name || !read_floor(plan_case, "effect_floor", &c->effect) ||
         !read_floor(plan_case, "harm_floor", &c->harm) || draws < 100 || !read_series(&c->null, processes, "null") ||
-        !read_series(&c->pair, processes, "pair"))
+        (!blind && !read_series(&c->pair, processes, "pair")))
         return false;
     if (c->null.d.processes > 0)
         c->null.result = stats_estimate(&c->null.d, seed, draws);
-    if (c->pair.d.processes > 0)
+    if (!blind && c->pair.d.processes > 0)
         c->pair.result = stats_estimate(&c->pair.d, seed + 1, draws);
     const stats_result *null = &c->null.result;
     c->fits = null->processes > 0 && fabs(null->estimate) + (null->high - null->low) / 2 <= c->effect / 2;
@@ -118,14 +119,14 @@ static bool read_case(case_judged *c, json_t *plan, json_t *plan_case, json_t *s
 }
 
 // The cases of a plan beside their samples; -1: malformed.
-static int read_cases(case_judged cases[MOST_CASES], json_t *plan, json_t *samples) {
+static int read_cases(case_judged cases[MOST_CASES], json_t *plan, json_t *samples, bool blind) {
     json_t *plan_cases = json_object_get(plan, "cases");
     const size_t count = json_array_size(plan_cases);
     memset(cases, 0, MOST_CASES * sizeof *cases);
     if (count < 1 || count > MOST_CASES || json_array_size(samples) != count)
         return -1;
     for (size_t i = 0; i < count; i++)
-        if (!read_case(&cases[i], plan, json_array_get(plan_cases, i), json_array_get(samples, i))) {
+        if (!read_case(&cases[i], plan, json_array_get(plan_cases, i), json_array_get(samples, i), blind)) {
             for (size_t k = 0; k <= i; k++)
                 close_case(&cases[k]);
             return -1;
@@ -135,7 +136,7 @@ static int read_cases(case_judged cases[MOST_CASES], json_t *plan, json_t *sampl
 
 bool judge_fits(json_t *plan, json_t *samples) {
     case_judged *cases = calloc(MOST_CASES, sizeof *cases);
-    const int count = cases ? read_cases(cases, plan, samples) : -1;
+    const int count = cases ? read_cases(cases, plan, samples, true) : -1;
     bool fits = count > 0;
     for (int i = 0; i < count; i++) {
         fits &= cases[i].fits && cases[i].null.result.processes >= JUDGE_PROCESSES;
@@ -243,7 +244,7 @@ json_t *judge_record(json_t *record, bench_error *error) {
     if (stopped)
         return judgement(LAB_REJECT, stopped, json_array());
     case_judged *cases = calloc(MOST_CASES, sizeof *cases);
-    const int count = cases ? read_cases(cases, plan, json_object_get(record, "samples")) : -1;
+    const int count = cases ? read_cases(cases, plan, json_object_get(record, "samples"), false) : -1;
     json_t *drop = json_object_get(plan, "drop_limit"), *list = json_array();
     if (count < 0 || !json_is_number(drop)) {
         bench_say(error, "the record's plan and samples do not belong together");

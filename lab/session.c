@@ -124,7 +124,7 @@ static bool run_processes(timed_plan *plan, timed_report *report, json_t *wanted
     const double start = lab_now(), limit = json_number_value(json_object_get(wanted, "limit_s"));
     const int processes = (int)json_integer_value(json_object_get(wanted, "processes"));
     const uint64_t seed = plan->seed;
-    for (int p = 0; p < MOST_PROCESSES; p++) {
+    for (int p = 0; p < processes || p < MOST_PROCESSES; p++) {
         if (p >= processes && (judge_fits(wanted, samples) || lab_now() - start > limit))
             return true;
         if (p >= JUDGE_PROCESSES && lab_now() - start > 2 * limit)

@@ -154,5 +154,14 @@ gives 0 'memcmp PASS' prove gate --candidate "$gate" --baseline plain --frozen "
 # shellcheck disable=SC2086
 gives 2 'inconclusive' time gate --candidate "$gate" --baseline plain --frozen "$frozen" $few
 
+# One lab measures at a time: the second waits for the first.
+start=$(date +%s)
+flock "$TMPDIR/qsa-lab-$(id -u).lock" sleep 4 &
+sleep 0.5
+# shellcheck disable=SC2086
+gives 2 'inconclusive' time gate --candidate "$gate" --baseline plain --frozen "$frozen" --short-grid $few
+[ $(($(date +%s) - start)) -ge 4 ] || fail 'the lab did not wait for the other'
+wait
+
 [ "$status" -ne 0 ] || echo "usage, verdicts and interrupts: ok"
 exit $status
