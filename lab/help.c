@@ -55,9 +55,10 @@ static const struct {
             "  --ledger DIR             where records are kept (lab/ledger)\n" SEED JSON},
     {"judge", "usage: qsa-lab judge RECORD [--json]\n\nThe exit code is the verdict's.\n"},
     {"report", "usage: qsa-lab report [RECORD...] -o FILE.html [--ledger DIR]\n\nWithout RECORD: the whole ledger.\n"},
-    {"cheats", "usage: qsa-lab cheats [--short] [--seed N] [--json]\n\n"
+    {"cheats", "usage: qsa-lab cheats [--short] [OPTION...]\n\n"
                "Exit code 0 if every cheat is refused for its own reason and every honest kernel is not refused.\n\n"
-               "  --short                  without live timing\n"},
+               "  --short                  without live timing of the honest ones\n"
+               "  --processes, --pairs, --limit  of the live timing, as for run\n" SEED JSON},
     {"compare",
      "usage: qsa-lab compare KERNEL --tokens T --pos P --baseline B --candidate FILE [OPTION...]\n\n"
      "Every row of T tokens from position P on.\n\n" ARMS TIMES
