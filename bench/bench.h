@@ -23,6 +23,10 @@ typedef struct bench_sweep {
 } bench_sweep;
 typedef bool (*bench_draw)(const bench_sweep *sweep, const char *path, bench_error *error);
 
+// Called on every context that is made, before kernels are forced; NULL: nothing. The command `qsa` puts the candidates of
+// $QSA_LAB_KERNELS in with it.
+extern bool (*bench_prepare)(qsa_context *context, bench_error *error);
+
 // The help page of both programs.
 extern const char bench_help[];
 

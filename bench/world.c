@@ -6,10 +6,13 @@
 
 #include "bench/world.h"
 
+#include "bench/bench.h"
 #include "num/load.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+bool (*bench_prepare)(qsa_context *context, bench_error *error);
 
 qsa_context *world_context(const bench_options *options, bench_error *error) {
     qsa_context_config config;
@@ -18,6 +21,10 @@ qsa_context *world_context(const bench_options *options, bench_error *error) {
     config.kernel_class = options->kernel_class;
     qsa_context *context = NULL;
     qsa_status status = qsa_context_create(&config, &context);
+    if (status == QSA_OK && bench_prepare && !bench_prepare(context, error)) {
+        qsa_context_destroy(context);
+        return NULL;
+    }
     for (int32_t i = 0; status == QSA_OK && i < options->n_kernels; i++)
         status = qsa_context_set_kernel(context, options->kernels[i].stage, options->kernels[i].name);
     if (status == QSA_OK)

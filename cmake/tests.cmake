@@ -8,14 +8,14 @@
 # A line `// LABELS: small cross` (`# LABELS:` in a script) replaces the default label: `real` for
 # test_*_real.*, else `small`. `// RUNNER: plain` marks a test that uses tests/support/plain_runner.h
 # and libqsa alone: it is built with QSA_TOOL=OFF too; all others link cmocka, qsa_io and the
-# helpers in tests/support/io/*.c. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
+# helpers in tests/support/io/*.c. All link the lab's cases (qsa_cases), and with QSA_TOOL the lab itself. Cross builds hold the plain tests labelled `cross`, thread-sanitized ones those
 # labelled `threads`; docs/conventions.md lists the labels.
 #   tests/emulated/*.c  rows of kernels.tbl on instructions in plain C; flags by suffix, as in src/kernels/
-# Every test sees SRC, BUILD and QSA (the command) in its environment; exit 77 means skipped.
+# Every test sees SRC, BUILD, QSA and QSA_LAB (the commands) in its environment; exit 77 means skipped.
 
 set(qsa_test_environment
     "SRC=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
-    "QSA=${PROJECT_BINARY_DIR}/qsa"
+    "QSA=${PROJECT_BINARY_DIR}/qsa" "QSA_LAB=${PROJECT_BINARY_DIR}/qsa-lab"
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1"
@@ -67,9 +67,16 @@ target_link_libraries(qsa_test_base INTERFACE qsa_flags qsa_static Threads::Thre
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c tests/oracle/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/(fuzz_main|test_[^/]*)\\.c$")
+foreach(file IN LISTS case_support)
+    list(REMOVE_ITEM support_sources ${PROJECT_SOURCE_DIR}/${file})
+endforeach()
 qsa_kernel_sources(emulated_kernels tests/emulated/*.c)
 add_library(qsa_test_support STATIC ${support_sources} ${emulated_kernels})
-target_link_libraries(qsa_test_support PUBLIC qsa_test_base)
+target_link_libraries(qsa_test_support PUBLIC qsa_test_base qsa_cases)
+if(QSA_TOOL)
+    target_link_libraries(qsa_test_support PUBLIC qsa_lab_core)
+    target_compile_definitions(qsa_test_support PRIVATE QSA_TEST_LAB)
+endif()
 
 if(QSA_TOOL)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)

@@ -5,6 +5,8 @@
 
 #include "pipeline_scratch.h"
 
+#include "lab/folder.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,12 @@ qsa_context *pipeline_context(const pipeline_options *options, tool_error *error
     if (qsa_context_create(&config, &context) != QSA_OK) {
         tool_fail(error, "backend %s, class %s: %s", tool_backend_name(options->backend),
                   tool_class_name(options->kernel_class), qsa_last_error());
+        return NULL;
+    }
+    bench_error said = {""};
+    if (!lab_folder_use(context, &said)) {
+        tool_fail(error, "%s", said.text);
+        qsa_context_destroy(context);
         return NULL;
     }
     for (int i = 0; i < options->n_kernels; i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions: opening, the order in which tokens go in, and what the cache holds in the end.
+#include "candidates.h"
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -69,6 +70,7 @@ fx_session fx_open(const fx_world *world, const fx_options *options) {
     if (options->heap)
         c.allocator = heap_hook(options->heap);
     FX_OK(qsa_context_create(&c, &s.context));
+    use_candidates(s.context);
     if (options->kernels)
         force_kernels(s.context, options->kernels);
     for (int32_t layer = 0; layer < s.layers; layer++)

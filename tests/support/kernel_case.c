@@ -20,10 +20,14 @@ static unsigned char *memory(size_t size) {
     return p;
 }
 
-void case_open(kernel_case *c) {
+void case_open_of(kernel_case *c, size_t capacity) {
     memset(c, 0, sizeof *c);
     for (int i = 0; i < CASE_BUFFERS; i++)
-        guard_open(&c->arena[i], CASE_CAPACITY);
+        guard_open(&c->arena[i], capacity);
+}
+
+void case_open(kernel_case *c) {
+    case_open_of(c, CASE_CAPACITY);
 }
 
 static void forget(kernel_case *c) {
@@ -73,8 +77,19 @@ static void add_link(kernel_case *c, case_link link) {
     c->link[c->links++] = link;
 }
 
-void case_point(kernel_case *c, void *field, int buffer, int64_t offset) {
+void case_element(kernel_case *c, int buffer, qsa_type type) {
+    static const case_element_kind kinds[] = {
+        [QSA_F32] = CASE_F32, [QSA_F16] = CASE_F16, [QSA_BF16] = CASE_BF16, [QSA_I8] = CASE_I8};
+    c->buffer[buffer].element = kinds[type];
+}
+
+void case_point_as(kernel_case *c, void *field, int buffer, int64_t offset, const char *name,
+                   case_element_kind element) {
     const size_t where = (size_t)((unsigned char *)field - (unsigned char *)&c->args);
+    case_buffer *b = &c->buffer[buffer];
+    const char *member = strrchr(name, '>'); // of "&args->records"
+    b->name = member ? member + 1 : name;
+    b->element = element == CASE_BYTES ? b->element : element;
     add_link(c, (case_link){-1, buffer, where, offset});
 }
 
@@ -142,11 +157,11 @@ static void set_links(kernel_case *c) {
     }
 }
 
-static void call(const kernel_case *c, qsa_kernel_fn kernel) {
-    switch (c->number) {
+void case_call(qsa_kernel_number number, qsa_kernel_fn kernel, const void *args) {
+    switch (number) {
 #define CASE_CALL(stage, kernel_)                                                                                      \
     case QSA_K_##kernel_:                                                                                              \
-        ((qsa_##kernel_##_fn)kernel)(&c->args.kernel_);                                                                \
+        ((qsa_##kernel_##_fn)kernel)(args);                                                                            \
         break;
         QSA_KERNELS(CASE_CALL)
 #undef CASE_CALL
@@ -155,7 +170,8 @@ static void call(const kernel_case *c, qsa_kernel_fn kernel) {
     }
 }
 
-static const char *check_output(const case_buffer *b, int number, const guard *arena, uint64_t poison, bool learn) {
+static const char *check_output(case_buffer *b, int number, const guard *arena, uint64_t poison, bool learn,
+                                case_difference *difference) {
     size_t before, after;
     margins(b, arena, &before, &after);
     const unsigned char *p = b->at - before;
@@ -167,11 +183,13 @@ static const char *check_output(const case_buffer *b, int number, const guard *a
             else if (p[i] != b->want[i - before]) {
                 snprintf(complaint, sizeof complaint, "buffer %d, byte %zu of %zu: %02x, not %02x", number, i - before,
                          b->size, p[i], b->want[i - before]);
+                *difference = (case_difference){number, (int64_t)i - (int64_t)before, false};
                 return complaint;
             }
         } else if (p[i] != poison_at(poison, i)) {
             snprintf(complaint, sizeof complaint, "buffer %d, byte %td of %zu is no output and was written", number,
                      (ptrdiff_t)i - (ptrdiff_t)before, b->size);
+            *difference = (case_difference){number, (int64_t)i - (int64_t)before, true};
             return complaint;
         }
     }
@@ -188,7 +206,13 @@ const char *case_run(kernel_case *c, qsa_kernel_fn kernel, guard_side side, bool
         if (c->buffer[i].role == CASE_IN)
             guard_protect(&c->arena[i], true);
     const unsigned long control = fp_control();
-    call(c, kernel);
+    unsigned char before[sizeof c->args];
+    memcpy(before, &c->args, sizeof before);
+    case_call(c->number, kernel, &c->args);
+    if (memcmp(before, &c->args, sizeof before) != 0) {
+        memcpy(&c->args, before, sizeof before);
+        result = "the arguments were changed";
+    }
     if (fp_control() != control) {
         fp_control_set(control);
         result = "the FP control word was changed";
@@ -197,7 +221,7 @@ const char *case_run(kernel_case *c, qsa_kernel_fn kernel, guard_side side, bool
         if (c->buffer[i].role == CASE_IN)
             guard_protect(&c->arena[i], false);
         else if (!result)
-            result = check_output(&c->buffer[i], i, &c->arena[i], poison, learn);
+            result = check_output(&c->buffer[i], i, &c->arena[i], poison, learn, &c->difference);
     }
     return result;
 }

@@ -2,6 +2,7 @@
 //
 // Opening the bench, raw rows, and the cache in and out. Running batches is in rig_run.c.
 #include "rig.h"
+#include "candidates.h"
 #include "rng.h"
 
 #include <stdio.h>
@@ -129,6 +130,7 @@ void rig_open(rig *r, const rig_config *config) {
     context.threads = config->threads;
     context.allocator = config->hook;
     RIG_OK(qsa_context_create(&context, &r->context));
+    use_candidates(r->context);
     if (config->where)
         rig_force(r->context, config->where);
     open_layer(r);

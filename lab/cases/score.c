@@ -1,38 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random calls of the kernels score and topk.
-#include "kernel_case.h"
-#include "kernel_values.h"
-
-#include "num/load.h"
+// Calls of the kernel score.
+#include "lab/cases/parts.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-void case_make_score(kernel_case *c, rng *r) {
-    qsa_score_args *args = &c->args.score;
-    const values_kind kind = values_draw_kind(r), key_kind = values_draw_kind(r);
+enum { MOST_FIRST = 300, MOST = 9000 };
+
+static void draw_geometry(qsa_score_args *args, const case_shape *shape, rng *r) {
+    if (shape) {
+        args->heads = MODEL_INDEX_HEADS;
+        args->dim = MODEL_INDEX_DIM;
+        args->format = QSA_F32;
+        args->page_blocks = MODEL_PAGE_BLOCKS;
+        args->first = 0;
+        args->end = case_blocks(shape->cells);
+        return;
+    }
     args->heads = values_draw_heads(r);
     args->dim = values_draw_dim(r);
     args->format = values_draw_type(r);
-    args->divisor = sqrtf((float)args->dim);
     args->page_blocks = rng_below(r, 4) ? 1 << rng_below(r, 6) : rng_range(r, 1, 20);
     const int32_t most = 1 + 60000 / (args->heads * args->dim);
-    args->first = rng_below(r, 2) ? 0 : rng_range(r, 0, 300);
+    args->first = rng_below(r, 2) ? 0 : rng_range(r, 0, MOST_FIRST);
     args->end = args->first + rng_range(r, 1, most < 150 ? most : 150);
+}
+
+void case_make_score(kernel_case *c, rng *r) {
+    qsa_score_args *args = &c->args.score;
+    const values_kind kind = case_kind(c, r), key_kind = case_kind(c, r);
+    draw_geometry(args, c->shape, r);
+    args->divisor = sqrtf((float)args->dim);
 
     // All blocks first..end-1, or as many from a list that leaves some out.
-    int32_t blocks[460] = {0}, block = args->first;
-    const bool listed = rng_below(r, 2);
+    static int32_t blocks[MOST_FIRST + MOST], order[2 * MOST];
+    int32_t block = args->first;
+    const bool listed = !c->shape && rng_below(r, 2);
     for (int32_t b = args->first; b < args->end; b++, block++) {
         block += listed ? (int32_t)rng_below(r, 4) : 0;
         blocks[b] = block;
     }
     // Pages lie anywhere among twice as many; keys of other pages and blocks are poison.
     const int32_t page0 = blocks[args->first] / args->page_blocks, pages = (block - 1) / args->page_blocks + 1 - page0;
-    int32_t order[2 * (460 + 3 * 150)], low = INT32_MAX, high = 0;
-    rng_shuffle(r, 2 * pages, order);
+    int32_t low = INT32_MAX, high = 0;
+    rng_shuffle(r, c->shape ? pages : 2 * pages, order);
     for (int32_t b = args->first; b < args->end; b++) {
         const int32_t row =
             order[blocks[b] / args->page_blocks - page0] * args->page_blocks + blocks[b] % args->page_blocks;
@@ -57,6 +70,7 @@ void case_make_score(kernel_case *c, rng *r) {
     const int scores = case_add(c, CASE_OUT, score_bytes);
     case_use(c, scores, 0, score_bytes);
     case_point(c, &args->index_q, q, 0);
+    case_element(c, keys, args->format);
     case_point(c, &args->block_keys, keys, -(int64_t)((size_t)low * bytes));
     case_point(c, &args->page_table, table, -(int64_t)((size_t)page0 * sizeof(int32_t)));
     case_point(c, &args->scores, scores, 0);
@@ -71,29 +85,4 @@ void case_make_score(kernel_case *c, rng *r) {
              args->page_blocks, args->first, args->end - 1, listed ? " of a list" : "");
 }
 
-void case_make_topk(kernel_case *c, rng *r) {
-    qsa_topk_args *args = &c->args.topk;
-    const values_kind kind = values_draw_kind(r);
-    args->blocks = rng_below(r, 4) ? rng_range(r, 1, 700) : rng_range(r, 1, 9000);
-    switch (rng_below(r, 4)) {
-    case 0:
-        args->take = args->blocks;
-        break;
-    case 1:
-        args->take = 1;
-        break;
-    default:
-        args->take = rng_range(r, 1, args->blocks);
-        break;
-    }
-    const size_t bytes = (size_t)args->blocks * sizeof(float), id_bytes = (size_t)args->take * sizeof(int32_t);
-    const int scores = case_add(c, CASE_IN, bytes), ids = case_add(c, CASE_OUT, id_bytes);
-    const int last = case_add(c, CASE_OUT, sizeof(int32_t));
-    values_fill(r, kind, QSA_F32, (size_t)args->blocks, case_use(c, scores, 0, bytes));
-    case_use(c, ids, 0, id_bytes);
-    case_use(c, last, 0, sizeof(int32_t));
-    case_point(c, &args->scores, scores, 0);
-    case_point(c, &args->ids, ids, 0);
-    case_point(c, &args->last, last, 0);
-    snprintf(c->what, sizeof c->what, "%s, blocks %d, take %d", values_name(kind), args->blocks, args->take);
-}
+const case_plan case_plan_score = {{{"2048 blocks", 8192, true}}, 1, 3, 1};
