@@ -206,11 +206,11 @@ const char *case_run(kernel_case *c, qsa_kernel_fn kernel, guard_side side, bool
         if (c->buffer[i].role == CASE_IN)
             guard_protect(&c->arena[i], true);
     const unsigned long control = fp_control();
-    unsigned char before[sizeof c->args];
-    memcpy(before, &c->args, sizeof before);
+    unsigned char before[sizeof c->args], *args = (unsigned char *)&c->args;
+    memcpy(before, args, sizeof before);
     case_call(c->number, kernel, &c->args);
-    if (memcmp(before, &c->args, sizeof before) != 0) {
-        memcpy(&c->args, before, sizeof before);
+    if (memcmp(before, args, sizeof before) != 0) {
+        memcpy(args, before, sizeof before);
         result = "the arguments were changed";
     }
     if (fp_control() != control) {
