@@ -192,7 +192,7 @@ typedef struct qsa_context_config {
     // Both functions null: aligned_alloc and free; for blocks of 4 MiB and more the system is asked for huge pages (Linux,
     // madvise), which an allocator of the caller's does well to do too (docs/performance.md).
     qsa_allocator allocator;
-    qsa_log log;             // may be null
+    qsa_log log; // may be null
     void *log_user;
 } qsa_context_config;
 

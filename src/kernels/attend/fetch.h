@@ -27,7 +27,7 @@ QSA_INLINE fetches fetch_plan(const void *rows, const uint16_t *scales, size_t r
                      .scales = scales,
                      .cells = cells,
                      .count = count,
-                     .each = (count + times - 1) / times,
+                     .each = times > 0 ? (count + times - 1) / times : count,
                      .row_bytes = row_bytes,
                      .groups = groups};
 }

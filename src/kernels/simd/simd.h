@@ -65,13 +65,16 @@ QSA_INLINE void v16_decode_row(float *out, const unsigned char *row, const uint1
                                int32_t dim) {
     int32_t d = 0;
     for (; d + QSA_GROUP <= dim; d += QSA_GROUP) {
+        // cppcheck-suppress nullPointer ; scales is null only where the format has none
         const v16 scale = v16_set(format == QSA_I8 ? qsa_half_to_float(scales[d / QSA_GROUP]) : 0.0f);
         for (int32_t i = 0; i < QSA_GROUP; i += 16)
             v16_store(out + d + i, v16_decode(row, format, d + i, scale));
     }
-    for (; d + 16 <= dim; d += 16)
-        v16_store(out + d, v16_decode(row, format, d,
-                                      v16_set(format == QSA_I8 ? qsa_half_to_float(scales[d / QSA_GROUP]) : 0.0f)));
+    for (; d + 16 <= dim; d += 16) {
+        // cppcheck-suppress nullPointer ; likewise
+        const v16 scale = v16_set(format == QSA_I8 ? qsa_half_to_float(scales[d / QSA_GROUP]) : 0.0f);
+        v16_store(out + d, v16_decode(row, format, d, scale));
+    }
     if (d < dim)
         v16_decode_tail(out + d, row, scales, format, d, dim);
 }
