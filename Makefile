@@ -16,18 +16,19 @@ run: ## two real layers through the i8 cache, compared with the official impleme
 	build/qsa run tests/golden/real_long.safetensors
 	build/qsa run tests/golden/real_edge.safetensors
 
-test: ## release and asan: build, run every test, list the kernel rows
+test: ## release and asan: build, run every test but the long ones, list the kernel rows
 	@scripts/deps.sh test
 	@scripts/test.sh release asan
 
 ci ci-rest: export CI = true
-ci: test ci-rest ## test, then thread sanitizer, AArch64, fuzzing and lint
+ci: test ci-rest ## test, then lint, thread sanitizer, AArch64, fuzzing and the long tests
 
 ci-rest:
 	@scripts/deps.sh ci
 	@scripts/lint.sh
 	@scripts/test.sh tsan aarch64
 	@scripts/fuzz.sh
+	ctest --test-dir build -L long --parallel "$$(nproc)" --output-on-failure --no-label-summary </dev/null
 
 soak: ## random histories of a cache for an hour (SECONDS=3600), with new seeds
 	@scripts/build.sh release

@@ -39,7 +39,7 @@ if(QSA_SANITIZE)
     target_link_options(qsa_flags INTERFACE -fsanitize=${QSA_SANITIZE})
     # At -O1 gcc's range warnings see paths that do not exist; the release build has them on.
     target_compile_options(qsa_flags INTERFACE
-        $<$<C_COMPILER_ID:GNU>:-Wno-stringop-overread;-Wno-stringop-overflow;-Wno-maybe-uninitialized>)
+        $<$<C_COMPILER_ID:GNU>:-Wno-stringop-overread;-Wno-stringop-overflow;-Wno-format-truncation;-Wno-maybe-uninitialized>)
     target_compile_definitions(qsa_flags INTERFACE QSA_SANITIZED=1)
 endif()
 if(QSA_FUZZ)

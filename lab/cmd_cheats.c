@@ -28,7 +28,7 @@ static int list_files(char (*names)[80], const char *folder, bench_error *error)
     for (const struct dirent *entry; (entry = readdir(list)) && count < MOST;) {
         const size_t length = strlen(entry->d_name);
         if (length > 2 && length < 80 && strcmp(entry->d_name + length - 2, ".c") == 0)
-            snprintf(names[count++], 80, "%s", entry->d_name);
+            memcpy(names[count++], entry->d_name, length + 1);
     }
     closedir(list);
     qsort(names, (size_t)count, sizeof *names, by_name);

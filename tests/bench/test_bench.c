@@ -153,17 +153,6 @@ static void test_all(void **state) {
     json_decref(array);
 }
 
-static void test_all_lines(void **state) {
-    (void)state;
-    if (EVERY > 1)
-        skip();
-    ran table = tool_run("bench all --tokens 2 --pos 2200 --samples 3");
-    assert_int_equal(table.code, 0);
-    assert_string_equal(table.err, "");
-    assert_non_null(strstr(table.out, "of roof"));
-    ran_free(table);
-}
-
 static void test_lines(void **state) {
     (void)state;
     ran lines = tool_run("bench decode --tokens 16 --pos 3000 --samples 3 --selection walk");
@@ -269,8 +258,7 @@ static void test_standalone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),      cmocka_unit_test(test_against),
-        cmocka_unit_test(test_all),        cmocka_unit_test(test_all_lines),
-        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_kernel_forced),
+        cmocka_unit_test(test_all),        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_kernel_forced),
         cmocka_unit_test(test_lines),      cmocka_unit_test(test_refused),
         cmocka_unit_test(test_plot),       cmocka_unit_test(test_not_in_the_library),
         cmocka_unit_test(test_standalone),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The zoo in its short form: every cheat is refused for its own reason, honest kernels are not refused. And its control: a zoo in
 # which a cheat gets through (an honest kernel that calls itself a cheat) is an error of the lab.
-# LABELS: long
+# LABELS: lab
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
