@@ -257,10 +257,15 @@ static void test_standalone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),      cmocka_unit_test(test_against),
-        cmocka_unit_test(test_all),        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_kernel_forced),
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_plot),       cmocka_unit_test(test_not_in_the_library),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_against),
+        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_kernel_forced),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_plot),
+        cmocka_unit_test(test_not_in_the_library),
         cmocka_unit_test(test_standalone),
     };
     return cmocka_run_group_tests(tests, tool_test_begin, tool_test_end);
