@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh [SECONDS]: builds the fuzz preset and runs every target from its corpus, all together about
-# SECONDS (60). The corpus in the tree is only read; what is found grows in build-fuzz/corpus/, an
+# fuzz.sh [SECONDS]: builds the fuzz preset and runs every target from its corpus, SECONDS (60) of them
+# all together. The corpus in the tree is only read; what is found grows in build-fuzz/corpus/, an
 # input that crashes is left in build-fuzz/crashes/ and named.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ targets=$(find build-fuzz/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | s
 count=$(printf '%s\n' "$targets" | grep -c .) || { echo "fuzz: no targets" >&2; exit 1; }
 jobs=$(nproc)
 [ "$jobs" -le "$count" ] || jobs=$count
-each=$((seconds * jobs / count))
+each=$((seconds / count))
 [ "$each" -ge 1 ] || each=1
 
 mkdir -p build-fuzz/crashes build-fuzz/corpus build-fuzz/log

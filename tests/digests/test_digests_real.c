@@ -2,7 +2,7 @@
 //
 // tests/digests.txt where it takes longer: the real geometry across the boundary of 2051 cells, images among them, and
 // 1,048,576 cells written straight into the cache, so that blocks above 65,535 are scored, selected and attended.
-// LABELS: real cross long
+// LABELS: real long
 // RUNNER: plain
 #include "support/digest.h"
 

@@ -85,7 +85,12 @@ static void digests(void) {
     digest_list want = {0};
     PLAIN_CHECK(digest_read(&want, path));
     PLAIN_CHECK_INT(want.conflicts, 0);
-    for (int32_t i = -1; i < qsa_kernel_count() && sets < SETS; i++) {
+#ifdef QSA_SANITIZED // test_kernels calls every row there
+    const int32_t rows = 0;
+#else
+    const int32_t rows = qsa_kernel_count();
+#endif
+    for (int32_t i = -1; i < rows && sets < SETS; i++) {
         qsa_kernel_info info = {.size = sizeof info};
         if (i >= 0 && (qsa_kernel_at(i, &info) != QSA_OK || !info.usable || info.kernel_class != QSA_CLASS_STRICT))
             continue;
