@@ -2,6 +2,7 @@
 //
 // The judge on synthetic records: what it must keep, refuse and leave open, with noise that is known. A lab that only ever says
 // inconclusive fails here; so does one that believes a disturbed machine.
+// LABELS: lab
 #include "support/unit.h"
 
 #include "lab/judge.h"

@@ -3,7 +3,7 @@
 # The command qsa-lab: refusals are one line with exit code 3 and name the argument and the value; verdicts have their exit codes;
 # an edited baseline is an error; an interrupted or killed lab leaves no record, no process, no lock and (once the next has
 # run) no scratch.
-# LABELS: lab
+# LABELS: long
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
