@@ -9,6 +9,7 @@
 #define QSA_KERNELS_SCORE_SCORE_SIMD_H
 
 #include "kernels/kernels.h"
+#include "kernels/score/place.h"
 #include "kernels/simd/simd.h"
 
 enum { BLOCKS = 16, MOST_HEADS = 4, KEYS = QSA_REGS == 1 ? 4 : 2 /* of a tile */, LINE = 64 };
@@ -23,27 +24,15 @@ typedef struct score_tile {
     size_t bytes;                                                                    // of a key
 } score_tile;
 
-// A block's place in the pages, moved on without a division.
-typedef struct score_place {
-    int32_t page, slot;
-} score_place;
-
-QSA_INLINE const unsigned char *score_key(const qsa_score_args *args, score_place p, size_t bytes) {
-    const size_t row = (size_t)args->page_table[p.page] * (size_t)args->page_blocks + (size_t)p.slot;
-    return (const unsigned char *)args->block_keys + row * bytes;
-}
-
 // Keys of blocks i..i+15, those behind `end` being the last one's again.
 QSA_INLINE void find_keys(const qsa_score_args *args, size_t bytes, int32_t i, const unsigned char *keys[BLOCKS]) {
-    score_place p = {0};
+    block_place p = {0};
     for (int32_t n = 0; n < BLOCKS; n++, i++) {
-        if (i < args->end && (n == 0 || args->blocks)) {
-            const int32_t block = args->blocks ? args->blocks[i] : i;
-            p = (score_place){block / args->page_blocks, block % args->page_blocks};
-        } else if (i < args->end && ++p.slot == args->page_blocks) {
-            p = (score_place){p.page + 1, 0};
-        }
-        keys[n] = score_key(args, p, bytes);
+        if (i < args->end)
+            p = args->blocks ? place_of(args->blocks[i], args->page_blocks)
+                : n == 0     ? place_of(i, args->page_blocks)
+                             : place_move(p, 1, args->page_blocks);
+        keys[n] = (const unsigned char *)args->block_keys + place_row(p, args->page_table, args->page_blocks) * bytes;
     }
 }
 

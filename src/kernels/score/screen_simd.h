@@ -9,6 +9,7 @@
 #define QSA_KERNELS_SCORE_SCREEN_SIMD_H
 
 #include "kernels/kernels.h"
+#include "kernels/score/place.h"
 #include "kernels/simd/simd.h"
 
 enum { GROUP = 16, AHEAD = 2 /* groups */, LINE = 64 };
@@ -168,29 +169,11 @@ QSA_INLINE void screen_dots(v16 dot[4], const int16_t *q, int32_t stride, const 
 
 #endif
 
-// A block's place in the pages, moved on without a division.
-typedef struct screen_place {
-    int32_t page, slot;
-} screen_place;
-
-QSA_INLINE screen_place screen_move(const qsa_screen_args *args, screen_place p, int32_t blocks) {
-    p.slot += blocks;
-    while (p.slot >= args->page_blocks) {
-        p.slot -= args->page_blocks;
-        p.page++;
-    }
-    return p;
-}
-
-QSA_INLINE size_t screen_row(const qsa_screen_args *args, screen_place p) {
-    return (size_t)args->page_table[p.page] * (size_t)args->page_blocks + (size_t)p.slot;
-}
-
 // Where 16 keys lie, their scales and residuals. Behind `count` the last block stands in.
-QSA_INLINE void screen_gather(const qsa_screen_args *args, screen_place p, int32_t count, const int8_t *key[GROUP],
+QSA_INLINE void screen_gather(const qsa_screen_args *args, block_place p, int32_t count, const int8_t *key[GROUP],
                               v16 *scale, v16 *residual) {
     if (count == GROUP && p.slot + GROUP <= args->page_blocks) {
-        const size_t row = screen_row(args, p);
+        const size_t row = place_row(p, args->page_table, args->page_blocks);
         for (size_t i = 0; i < GROUP; i++)
             key[i] = args->keys + (row + i) * (size_t)args->stride;
         *scale = v16_load(args->key_scales + row);
@@ -199,25 +182,25 @@ QSA_INLINE void screen_gather(const qsa_screen_args *args, screen_place p, int32
     }
     float scales[GROUP], residuals[GROUP];
     for (int32_t i = 0; i < GROUP; i++) {
-        const size_t row = screen_row(args, p);
+        const size_t row = place_row(p, args->page_table, args->page_blocks);
         key[i] = args->keys + row * (size_t)args->stride;
         scales[i] = args->key_scales[row];
         residuals[i] = args->residuals[row];
         if (i + 1 < count)
-            p = screen_move(args, p, 1);
+            p = place_move(p, 1, args->page_blocks);
     }
     *scale = v16_load(scales);
     *residual = v16_load(residuals);
 }
 
 // The keys to fetch while those at p are multiplied; null where no sixteen lie side by side.
-QSA_INLINE const int8_t *screen_next(const qsa_screen_args *args, screen_place p, int32_t left) {
+QSA_INLINE const int8_t *screen_next(const qsa_screen_args *args, block_place p, int32_t left) {
     if (left < (AHEAD + 1) * GROUP)
         return NULL;
-    p = screen_move(args, p, AHEAD * GROUP);
+    p = place_move(p, AHEAD * GROUP, args->page_blocks);
     if (p.slot + GROUP > args->page_blocks)
         return NULL;
-    const size_t row = screen_row(args, p);
+    const size_t row = place_row(p, args->page_table, args->page_blocks);
     QSA_PREFETCH(args->key_scales + row);
     QSA_PREFETCH(args->residuals + row);
     return args->keys + row * (size_t)args->stride;
@@ -225,7 +208,7 @@ QSA_INLINE const int8_t *screen_next(const qsa_screen_args *args, screen_place p
 
 QSA_INLINE void screen_blocks(const qsa_screen_args *args, const int32_t stride) {
     const float *bound = args->bound;
-    screen_place here = {args->first / args->page_blocks, args->first % args->page_blocks};
+    block_place here = place_of(args->first, args->page_blocks);
     for (int32_t b = args->first; b < args->end; b += GROUP) {
         const int32_t count = args->end - b < GROUP ? args->end - b : GROUP;
         const int8_t *next = screen_next(args, here, args->end - b);
@@ -245,7 +228,7 @@ QSA_INLINE void screen_blocks(const qsa_screen_args *args, const int32_t stride)
         if (count == GROUP) {
             v16_store(lower, v16_sub(about, error));
             v16_store(upper, v16_add(about, error));
-            here = b + GROUP < args->end ? screen_move(args, here, GROUP) : here;
+            here = b + GROUP < args->end ? place_move(here, GROUP, args->page_blocks) : here;
         } else {
             v16_store_n(lower, v16_sub(about, error), count);
             v16_store_n(upper, v16_add(about, error), count);
