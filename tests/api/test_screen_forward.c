@@ -10,7 +10,7 @@
 static const qsa_type float_types[] = {QSA_F32, QSA_F16, QSA_BF16};
 
 #if defined(QSA_SANITIZED) || !defined(__x86_64__)
-enum { GEOMETRIES = 6, ODD_ROUNDS = 1, NORM_ROUNDS = 1 };
+enum { GEOMETRIES = 3, ODD_ROUNDS = 1, NORM_ROUNDS = 1 };
 #else
 enum { GEOMETRIES = 40, ODD_ROUNDS = 3, NORM_ROUNDS = 3 };
 #endif
