@@ -67,6 +67,7 @@ typedef enum qsa_status {
     QSA_ERR_UNSUPPORTED = 5, // this build or machine has no such backend, class or kernel, or no exact way to do it
     QSA_ERR_IO = 6,          // the caller's read or write function failed
     QSA_ERR_DATA = 7,        // a snapshot is damaged, or of a version that this library does not know
+    QSA_ERR_DEVICE = 8,      // the GPU or its driver reported an error; its own words are in the message
 } qsa_status;
 
 // Version of the library that is linked, as QSA_VERSION_NUMBER of the header it was built with. Any thread.
@@ -155,7 +156,9 @@ QSA_API int32_t qsa_selected_cells(const qsa_geometry *geometry, qsa_rule rule, 
 
 typedef enum qsa_backend {
     QSA_BACKEND_CPU = 0,
-    QSA_BACKEND_CUDA = 1, // not in this build: QSA_ERR_UNSUPPORTED
+    // NVIDIA GPUs of compute capability 8.0 and newer, through the plugin libqsa_cuda.so. Rules: see "Contexts on a GPU".
+    // QSA_ERR_UNSUPPORTED, with the reason, where the plugin, a driver or a device is missing.
+    QSA_BACKEND_CUDA = 1,
 } qsa_backend;
 
 typedef enum qsa_class {
@@ -194,16 +197,49 @@ typedef struct qsa_context_config {
     qsa_allocator allocator;
     qsa_log log; // may be null
     void *log_user;
+    int32_t device;     // CUDA: the device's number, 0..
+    const char *plugin; // CUDA: path of the plugin; null: libqsa_cuda.so.0, beside the program or where the system looks
 } qsa_context_config;
 
 typedef struct qsa_context qsa_context;
 
-// Sets every field to its default: CPU, strict, one thread, no hooks. Does nothing for NULL.
+// Sets every field to its default: CPU, strict, one thread, no hooks, device 0. Does nothing for NULL. With the backend CUDA
+// the class fast is the usual choice; strict gives the CPU's bits.
 QSA_API void qsa_context_config_init(qsa_context_config *config);
 // Makes a context. config may be NULL (defaults). *context is set only on success.
 QSA_API qsa_status qsa_context_create(const qsa_context_config *config, qsa_context **context);
 // Ends the pool's threads and frees. Its layers and caches must be gone.
 QSA_API void qsa_context_destroy(qsa_context *context);
+
+// Contexts on a GPU (backend CUDA). The same calls, with these differences:
+// - A cache made with such a context has its pages in the device's memory and is used with contexts of that device only, and
+//   so are layers. Rows (q, k, v, index_q, index_k, gate, x), outputs, scores, records, selections (ids, count, cut_*),
+//   chunks, lse and workspaces are device memory. Sequences, positions, cells, attend and everything in structs by value stay
+//   host memory, read before the call returns, and so do the arrays of qsa_cells.
+// - Work is queued on the context's stream and calls return at once: qsa_context_wait waits, and only then do errors of
+//   the device show for certain. qsa_cache_read, qsa_snapshot_*, qsa_cache_get_events and qsa_memory_copy wait themselves. A
+//   cache's own work (commit, accept, fork, write) goes to the stream of the context that used it last; whoever uses one cache
+//   from several streams orders them.
+// - Ids given to forward or attend are not checked by the host: ids of blocks that the row does not have are left out.
+// - A batch has at most 32,768 rows, a cache no screening copy (config.screen), threads is not used.
+// - CUDA graphs: run forward once for a batch on a stream of yours, for every layer; then capture the same calls for the same
+//   batch. For each later batch of the same shape (rows, attend, strides and addresses; sequences, positions and lengths may
+//   differ) call qsa_replay, launch the graph on the context's stream, then qsa_cache_commit. Nothing in the graph depends
+//   on a length.
+
+// The stream that work is queued on from now on: a cudaStream_t of the context's device, or NULL, the default stream. The
+// caller's; it outlives its use here. QSA_ERR_UNSUPPORTED for a context of the CPU.
+QSA_API qsa_status qsa_context_set_stream(qsa_context *context, void *stream);
+// Waits until everything queued on the context's stream is done. QSA_ERR_DEVICE if anything of it failed. At once on the CPU.
+QSA_API qsa_status qsa_context_wait(qsa_context *context);
+// "cpu", or the device's name and compute capability; the context's.
+QSA_API const char *qsa_context_device(const qsa_context *context);
+// Memory where the context's rows live: the device's, or through the allocator hook, aligned to 256. bytes > 0.
+// QSA_ERR_MEMORY if there is none. free takes NULL, and the same number of bytes.
+QSA_API qsa_status qsa_memory_alloc(qsa_context *context, size_t bytes, void **memory);
+QSA_API void qsa_memory_free(qsa_context *context, void *memory, size_t bytes);
+// Copies in either direction, after everything queued before, and waits until it is done.
+QSA_API qsa_status qsa_memory_copy(qsa_context *context, void *to, const void *from, size_t bytes);
 
 // A kernel of the library, as listed in src/kernels/kernels.tbl.
 typedef struct qsa_kernel_info {
@@ -509,6 +545,12 @@ typedef struct qsa_forward_options {
 QSA_API qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                                const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                                void *workspace, size_t workspace_bytes);
+
+// CUDA: makes the next replay of a captured graph (see "Contexts on a GPU") append `batch`: checks its sequences, positions and
+// room, takes pages, and brings what the graph reads to the device. The batch counts as given to every layer; commit it after
+// the launch. Only rows, sequences, positions, positions_per_row and attend are read. QSA_ERR_STATE if a batch is pending,
+// QSA_ERR_CAPACITY as forward, QSA_ERR_UNSUPPORTED on the CPU.
+QSA_API qsa_status qsa_replay(qsa_context *context, qsa_cache *cache, const qsa_batch *batch);
 
 typedef enum qsa_stage {
     QSA_STAGE_FORWARD = 0,

@@ -2,7 +2,7 @@
 //
 // Batches: every check before anything is written, and the plan that tells each row its cell.
 
-#include "api/batch.h"
+#include "api/device.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ qsa_status qsa_check_rows(const char *call, const char *name, const void *data, 
     return QSA_OK;
 }
 
-static qsa_status check_row_numbers(const char *call, const qsa_cache *cache, const qsa_batch *batch) {
+qsa_status qsa_check_row_numbers(const char *call, const qsa_cache *cache, const qsa_batch *batch) {
     for (int32_t i = 0; i < batch->rows; i++) {
         QSA_REQUIRE_ARG(batch->sequences[i] >= 0 && batch->sequences[i] < cache->config.max_sequences &&
                             cache->sequences[batch->sequences[i]].alive,
@@ -38,6 +38,7 @@ qsa_status qsa_batch_check(const char *call, const qsa_context *context, const q
                     sizeof *batch);
     QSA_REQUIRE_ARG(batch->rows >= 0, "%s: batch.rows is %d, must not be negative", call, (int)batch->rows);
     QSA_TRY(qsa_check_same_geometry(call, &layer->geometry, &cache->config.geometry));
+    QSA_TRY(qsa_check_devices(call, context, layer, cache));
     if (batch->rows == 0)
         return QSA_OK;
     QSA_REQUIRE_ARG(batch->sequences, "%s: batch.sequences is null", call);
@@ -52,7 +53,7 @@ qsa_status qsa_batch_check(const char *call, const qsa_context *context, const q
     if (batch->gate.data)
         QSA_TRY(qsa_check_rows(call, "batch.gate", batch->gate.data, batch->gate.type));
     QSA_TRY(qsa_check_workspace(call, context, cache, stage, batch->rows, scratch));
-    return check_row_numbers(call, cache, batch);
+    return qsa_check_row_numbers(call, cache, batch);
 }
 
 void qsa_batch_plan(qsa_cache *cache, const qsa_batch *batch, void *memory, qsa_plan *plan) {

@@ -25,6 +25,8 @@ typedef struct qsa_scratch {
 // any array is read: a number of rows that the arrays cannot have is caught by it.
 qsa_status qsa_batch_check(const char *call, const qsa_context *context, const qsa_layer *layer, const qsa_cache *cache,
                            int32_t layer_index, const qsa_batch *batch, qsa_stage stage, qsa_scratch scratch);
+// Sequences and positions of the batch alone.
+qsa_status qsa_check_row_numbers(const char *call, const qsa_cache *cache, const qsa_batch *batch);
 // Bytes of the plan's arrays.
 static inline size_t qsa_plan_bytes(int32_t rows) {
     return 3 * (size_t)rows * sizeof(int32_t);

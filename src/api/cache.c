@@ -2,7 +2,7 @@
 //
 // Creation of a cache: checks, memory plan, and the counters. Sequences and the pending batch are in sequence.c.
 
-#include "api/cache.h"
+#include "api/device.h"
 
 #include <string.h>
 
@@ -143,13 +143,43 @@ qsa_status qsa_cache_get_parts(const qsa_cache_config *config, qsa_cache_parts *
     return QSA_OK;
 }
 
+// The pages, and behind them the page tables' copy, the counters and commit's list, in one allocation of the device.
+static qsa_status open_on_device(qsa_context *context, qsa_cache *cache) {
+    const char *call = "qsa_cache_create";
+    const qsa_device *device = context->device;
+    const size_t sequences = (size_t)cache->config.max_sequences, arrays = cache->layout.total - cache->layout.k;
+    const size_t tables = sequences * (size_t)cache->table_pages * sizeof(int32_t);
+    const size_t spans = sequences * 3 * sizeof(int32_t), events = 3 * sizeof(uint64_t);
+    const size_t bytes = arrays + events + tables + spans; // arrays end at a multiple of 64
+    void *memory;
+    QSA_TRY(qsa_device_check(call, device, device->ops->alloc(device->handle, bytes, &memory)));
+    cache->device = context->device;
+    cache->stream = device->stream;
+    cache->device_bytes = bytes;
+    cache->data = memory;
+    cache->device_events = (unsigned long long *)(cache->data + arrays);
+    cache->device_tables = (int32_t *)(cache->data + arrays + events);
+    cache->device_spans = (int32_t *)(cache->data + arrays + events + tables);
+    cache->spans = (int32_t *)(cache->base + cache->layout.k);
+    cache->device_error = (_Atomic int *)(cache->spans + sequences * 3);
+    atomic_init(cache->device_error, 0);
+    QSA_TRY(qsa_device_check(
+        call, device, device->ops->fill(device->handle, cache->device_events, 0, events + tables, cache->stream)));
+    return QSA_OK;
+}
+
 qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config, qsa_cache **cache) {
     QSA_REQUIRE_ARG(context, "qsa_cache_create: context is null");
     QSA_REQUIRE_ARG(cache, "qsa_cache_create: cache is null");
     qsa_layout layout;
     QSA_TRY(qsa_cache_plan("qsa_cache_create", config, &layout));
-    unsigned char *base = context->allocator.alloc(context->allocator.user, layout.total, 64);
-    QSA_REQUIRE(base, QSA_ERR_MEMORY, "qsa_cache_create: no memory for a cache of %zu bytes", layout.total);
+    QSA_REQUIRE(!context->device || !config->screen, QSA_ERR_UNSUPPORTED,
+                "qsa_cache_create: config->screen is 1, backend cuda has no screening");
+    const size_t sequences = (size_t)config->max_sequences;
+    const size_t host_bytes =
+        context->device ? layout.k + sequences * 3 * sizeof(int32_t) + sizeof(_Atomic int) : layout.total;
+    unsigned char *base = context->allocator.alloc(context->allocator.user, host_bytes, 64);
+    QSA_REQUIRE(base, QSA_ERR_MEMORY, "qsa_cache_create: no memory for a cache of %zu bytes", host_bytes);
     qsa_cache *made = (qsa_cache *)base;
     memset(made, 0, sizeof *made);
     made->allocator = context->allocator;
@@ -160,6 +190,8 @@ qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config
     made->keep = config->rollback == QSA_ROLLBACK_ALL ? 0 : config->rollback + config->geometry.ratio - 1;
     made->free_pages = config->pages;
     made->base = base;
+    made->host_bytes = host_bytes;
+    made->data = base + layout.k;
     made->sequences = (qsa_sequence *)(base + layout.sequences);
     made->free_list = (int32_t *)(base + layout.free_list);
     made->pages = (qsa_page *)(base + layout.pages);
@@ -172,6 +204,11 @@ qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config
     memset(made->written, 0, (size_t)config->layers);
     for (int32_t i = 0; i < config->pages; i++) // taken from the end: page 0 first
         made->free_list[i] = config->pages - 1 - i;
+    const qsa_status status = context->device ? open_on_device(context, made) : QSA_OK;
+    if (status != QSA_OK) {
+        qsa_cache_destroy(made);
+        return status;
+    }
     *cache = made;
     return QSA_OK;
 }
@@ -179,16 +216,28 @@ qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config
 void qsa_cache_destroy(qsa_cache *cache) {
     if (!cache)
         return;
+    if (cache->device) {
+        cache->device->ops->wait(cache->device->handle, cache->stream); // work that is still queued reads it
+        cache->device->ops->free(cache->device->handle, cache->data);
+    }
     qsa_allocator allocator = cache->allocator;
-    allocator.free(allocator.user, cache->base, cache->layout.total);
+    allocator.free(allocator.user, cache->base, cache->host_bytes);
 }
 
 qsa_status qsa_cache_get_events(const qsa_cache *cache, qsa_cache_events *events) {
     QSA_REQUIRE_ARG(cache, "qsa_cache_get_events: cache is null");
     QSA_REQUIRE_STRUCT("qsa_cache_get_events", events, "events");
-    events->nan = atomic_load(&cache->events[0]);
-    events->infinite = atomic_load(&cache->events[1]);
-    events->saturated = atomic_load(&cache->events[2]);
+    uint64_t counted[3];
+    for (int i = 0; i < 3; i++)
+        counted[i] = atomic_load(&cache->events[i]);
+    if (cache->device) {
+        qsa_move(cache, counted, cache->device_events, sizeof counted);
+        qsa_arrive(cache);
+        QSA_TRY(qsa_device_settle("qsa_cache_get_events", cache));
+    }
+    events->nan = counted[0];
+    events->infinite = counted[1];
+    events->saturated = counted[2];
     return QSA_OK;
 }
 
@@ -196,14 +245,18 @@ qsa_status qsa_cache_reset_events(qsa_cache *cache) {
     QSA_REQUIRE_ARG(cache, "qsa_cache_reset_events: cache is null");
     for (int i = 0; i < 3; i++)
         atomic_store(&cache->events[i], 0);
-    return QSA_OK;
+    if (!cache->device)
+        return QSA_OK;
+    static const uint64_t zeros[3] = {0};
+    qsa_move(cache, cache->device_events, zeros, sizeof zeros);
+    return qsa_device_settle("qsa_cache_reset_events", cache);
 }
 
 qsa_status qsa_cache_get_info(const qsa_cache *cache, qsa_cache_info *info) {
     QSA_REQUIRE_ARG(cache, "qsa_cache_get_info: cache is null");
     QSA_REQUIRE_STRUCT("qsa_cache_get_info", info, "info");
     *info = (qsa_cache_info){.size = sizeof *info,
-                             .bytes = cache->layout.total,
+                             .bytes = cache->host_bytes + cache->device_bytes,
                              .pages = cache->config.pages,
                              .free_pages = cache->free_pages,
                              .held_pages = cache->held_pages,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cache's memory. One allocation holds everything, at offsets computed from the configuration:
+// The cache's memory. One allocation holds everything, at offsets computed from the configuration (on a device two: what comes
+// before k stays in host memory, and the page tables have a copy there):
 //
 //   per layer and page   k, v            [page][kv_head][cell of page][head_dim]   codes or numbers
 //                        k_scales, ...   [page][kv_head][cell of page][groups]     halves, i8 only
@@ -43,6 +44,7 @@ typedef struct qsa_sequence {
     int32_t raw_first;   // raw index keys of cells raw_first..length-1 are kept
     int32_t pending_raw; // 1 while every pending row has its raw index key
     int32_t shared;      // 1 + the page that the one at `length` is a copy of until commit or discard, 0: none
+    int32_t table_known; // entries of its page table that a device has
 } qsa_sequence;
 
 typedef struct qsa_page {
@@ -73,7 +75,9 @@ struct qsa_cache {
     int32_t held_pages;
     int32_t alive;
     int32_t pending_rows;
-    unsigned char *base;          // of the allocation
+    unsigned char *base;          // of the allocation in host memory
+    size_t host_bytes;            // its size
+    unsigned char *data;          // the arrays from layout.k on: behind base, or on a device
     qsa_sequence *sequences;      // [max_sequences]
     int32_t *free_list;           // [pages], the first free_pages are free
     qsa_page *pages;              // [pages]
@@ -82,7 +86,46 @@ struct qsa_cache {
     int32_t *last_row;            // [max_sequences] scratch of the writer
     qsa_snapshot_record *records; // [max_sequences] scratch of the writer
     _Atomic uint64_t events[3];
+    // On a device: whose memory `data` is, the stream of the context that used the cache last, and what else lies there.
+    qsa_device *device;
+    void *stream;
+    size_t device_bytes;
+    int32_t *device_tables; // [max_sequences][table_pages]
+    int32_t *device_spans;  // [max_sequences][3]
+    unsigned long long *device_events;
+    int32_t *spans;            // [max_sequences][3] host scratch of commit
+    _Atomic int *device_error; // the first error of a copy that could not return it
 };
+
+static inline unsigned char *qsa_cache_array(const qsa_cache *cache, size_t offset) {
+    return cache->data + (offset - cache->layout.k);
+}
+
+// Copies into, out of and inside `data`, in the order of the calls. What a device sends to the host is there after
+// qsa_arrive.
+void qsa_device_move(const qsa_cache *cache, void *to, const void *from, size_t bytes);
+void qsa_device_move_rows(const qsa_cache *cache, void *to, size_t to_stride, const void *from, size_t from_stride,
+                          size_t bytes, size_t rows);
+void qsa_device_arrive(const qsa_cache *cache);
+static inline void qsa_move(const qsa_cache *cache, void *to, const void *from, size_t bytes) {
+    if (cache->device)
+        qsa_device_move(cache, to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+static inline void qsa_move_rows(const qsa_cache *cache, void *to, size_t to_stride, const void *from,
+                                 size_t from_stride, size_t bytes, size_t rows) {
+    if (cache->device) {
+        qsa_device_move_rows(cache, to, to_stride, from, from_stride, bytes, rows);
+        return;
+    }
+    for (size_t i = 0; i < rows; i++)
+        memcpy((unsigned char *)to + i * to_stride, (const unsigned char *)from + i * from_stride, bytes);
+}
+static inline void qsa_arrive(const qsa_cache *cache) {
+    if (cache->device)
+        qsa_device_arrive(cache);
+}
 
 static inline int32_t qsa_pages_for(const qsa_cache *cache, int64_t cells) {
     return (int32_t)((cells + cache->config.page_cells - 1) / cache->config.page_cells);
@@ -106,19 +149,19 @@ static inline size_t qsa_kv_row_bytes(const qsa_cache_config *config) {
     return element * (size_t)config->geometry.head_dim;
 }
 static inline unsigned char *qsa_cache_k(const qsa_cache *cache, int32_t layer) {
-    return cache->base + cache->layout.k + (size_t)layer * cache->layout.kv_layer;
+    return qsa_cache_array(cache, cache->layout.k) + (size_t)layer * cache->layout.kv_layer;
 }
 static inline unsigned char *qsa_cache_v(const qsa_cache *cache, int32_t layer) {
-    return cache->base + cache->layout.v + (size_t)layer * cache->layout.kv_layer;
+    return qsa_cache_array(cache, cache->layout.v) + (size_t)layer * cache->layout.kv_layer;
 }
 static inline uint16_t *qsa_cache_k_scales(const qsa_cache *cache, int32_t layer) {
-    return (uint16_t *)(cache->base + cache->layout.k_scales + (size_t)layer * cache->layout.scales_layer);
+    return (uint16_t *)(qsa_cache_array(cache, cache->layout.k_scales) + (size_t)layer * cache->layout.scales_layer);
 }
 static inline uint16_t *qsa_cache_v_scales(const qsa_cache *cache, int32_t layer) {
-    return (uint16_t *)(cache->base + cache->layout.v_scales + (size_t)layer * cache->layout.scales_layer);
+    return (uint16_t *)(qsa_cache_array(cache, cache->layout.v_scales) + (size_t)layer * cache->layout.scales_layer);
 }
 static inline unsigned char *qsa_cache_blocks(const qsa_cache *cache, int32_t layer) {
-    return cache->base + cache->layout.block_keys + (size_t)layer * cache->layout.block_layer;
+    return qsa_cache_array(cache, cache->layout.block_keys) + (size_t)layer * cache->layout.block_layer;
 }
 // Where the key of a block lies in a layer's block keys.
 static inline unsigned char *qsa_block_key(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t block) {
@@ -129,13 +172,13 @@ static inline unsigned char *qsa_block_key(const qsa_cache *cache, int32_t layer
     return qsa_cache_blocks(cache, layer) + row * element * (size_t)config->geometry.index_dim;
 }
 static inline int8_t *qsa_cache_screen_codes(const qsa_cache *cache, int32_t layer) {
-    return (int8_t *)(cache->base + cache->layout.screen_codes + (size_t)layer * cache->layout.screen_layer);
+    return (int8_t *)(qsa_cache_array(cache, cache->layout.screen_codes) + (size_t)layer * cache->layout.screen_layer);
 }
 static inline float *qsa_cache_screen_scales(const qsa_cache *cache, int32_t layer) {
-    return (float *)(cache->base + cache->layout.screen_scales + (size_t)layer * cache->layout.screen_floats);
+    return (float *)(qsa_cache_array(cache, cache->layout.screen_scales) + (size_t)layer * cache->layout.screen_floats);
 }
 static inline float *qsa_cache_screen_residuals(const qsa_cache *cache, int32_t layer) {
-    return (float *)(cache->base + cache->layout.screen_residuals + (size_t)layer * cache->layout.screen_floats);
+    return (float *)(qsa_cache_array(cache, cache->layout.screen_residuals) + (size_t)layer * cache->layout.screen_floats);
 }
 // Makes the screening copy of a block key that has been stored, if the cache has one.
 void qsa_screen_block(const qsa_cache *cache, qsa_screen_key_fn screen_key, int32_t layer, int32_t sequence,
@@ -144,10 +187,10 @@ void qsa_screen_block(const qsa_cache *cache, qsa_screen_key_fn screen_key, int3
 // Number of a cell's raw index key among all; pending cells live in bank 1 (rollback N).
 size_t qsa_raw_slot(const qsa_cache *cache, int32_t layer, int32_t sequence, int32_t cell, int pending);
 static inline float *qsa_raw_key_at(const qsa_cache *cache, size_t slot) {
-    return (float *)(cache->base + cache->layout.raw) + slot * (size_t)cache->config.geometry.index_dim;
+    return (float *)qsa_cache_array(cache, cache->layout.raw) + slot * (size_t)cache->config.geometry.index_dim;
 }
 static inline int32_t *qsa_raw_positions_at(const qsa_cache *cache, size_t slot) {
-    return (int32_t *)(cache->base + cache->layout.positions) + slot * 3;
+    return (int32_t *)qsa_cache_array(cache, cache->layout.positions) + slot * 3;
 }
 
 // QSA_OK if the number names a living sequence.

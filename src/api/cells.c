@@ -2,19 +2,21 @@
 //
 // Cache rows in and out in stored form, cell by cell through the page table. A write is a pending batch of one sequence.
 
-#include "api/cache.h"
+#include "api/device.h"
 
 #include <string.h>
 
-// Copies one cell's rows of all KV heads between an array [kv_heads][bytes] and the cache.
-static void copy_rows(const qsa_cache *cache, unsigned char *rows, int32_t row, size_t bytes, unsigned char *outside,
-                      int write) {
-    for (int32_t g = 0; g < cache->config.geometry.kv_heads; g++) {
-        unsigned char *inside = rows + ((size_t)row + (size_t)g * (size_t)cache->config.page_cells) * bytes;
+// Copies the rows of all KV heads of `count` cells of one page between an array [count][kv_heads][bytes] and the cache.
+static void copy_rows(const qsa_cache *cache, unsigned char *rows, int32_t row, int32_t count, size_t bytes,
+                      unsigned char *outside, int write) {
+    const size_t heads = (size_t)cache->config.geometry.kv_heads;
+    for (size_t g = 0; g < heads; g++) {
+        unsigned char *inside = rows + ((size_t)row + g * (size_t)cache->config.page_cells) * bytes;
+        unsigned char *other = outside + g * bytes;
         if (write)
-            memcpy(inside, outside + (size_t)g * bytes, bytes);
+            qsa_move_rows(cache, inside, bytes, other, heads * bytes, bytes, (size_t)count);
         else
-            memcpy(outside + (size_t)g * bytes, inside, bytes);
+            qsa_move_rows(cache, other, heads * bytes, inside, bytes, bytes, (size_t)count);
     }
 }
 
@@ -24,18 +26,20 @@ static void copy_kv(const qsa_cache *cache, int32_t layer, int32_t sequence, int
     const qsa_geometry *g = &cache->config.geometry;
     const size_t bytes = qsa_kv_row_bytes(&cache->config), scales = (size_t)qsa_groups(g->head_dim) * 2;
     const size_t heads = (size_t)g->kv_heads;
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0, here; i < count; i += here) {
         const int32_t row = qsa_cell_row(cache, qsa_page_table(cache, sequence), first + i);
+        const int32_t page_rest = cache->config.page_cells - (first + i) % cache->config.page_cells;
+        here = count - i < page_rest ? count - i : page_rest;
         const size_t at = (size_t)i * heads;
         if (cells->k)
-            copy_rows(cache, qsa_cache_k(cache, layer), row, bytes, (unsigned char *)cells->k + at * bytes, write);
+            copy_rows(cache, qsa_cache_k(cache, layer), row, here, bytes, (unsigned char *)cells->k + at * bytes, write);
         if (cells->v)
-            copy_rows(cache, qsa_cache_v(cache, layer), row, bytes, (unsigned char *)cells->v + at * bytes, write);
+            copy_rows(cache, qsa_cache_v(cache, layer), row, here, bytes, (unsigned char *)cells->v + at * bytes, write);
         if (cells->k_scales)
-            copy_rows(cache, (unsigned char *)qsa_cache_k_scales(cache, layer), row, scales,
+            copy_rows(cache, (unsigned char *)qsa_cache_k_scales(cache, layer), row, here, scales,
                       (unsigned char *)cells->k_scales + at * scales, write);
         if (cells->v_scales)
-            copy_rows(cache, (unsigned char *)qsa_cache_v_scales(cache, layer), row, scales,
+            copy_rows(cache, (unsigned char *)qsa_cache_v_scales(cache, layer), row, here, scales,
                       (unsigned char *)cells->v_scales + at * scales, write);
     }
 }
@@ -48,7 +52,7 @@ static void copy_blocks(const qsa_cache *cache, int32_t layer, int32_t sequence,
     for (int32_t b = from; cells->block_keys && b < to; b++) {
         unsigned char *outside = (unsigned char *)cells->block_keys + (size_t)(b - from) * bytes;
         unsigned char *inside = qsa_block_key(cache, layer, sequence, b);
-        memcpy(write ? inside : outside, write ? outside : inside, bytes);
+        qsa_move(cache, write ? inside : outside, write ? outside : inside, bytes);
         if (write) // there is no context here; every row gives the reference's bits
             qsa_screen_block(cache, qsa_screen_key_ref, layer, sequence, b);
     }
@@ -63,11 +67,11 @@ static void copy_raw(const qsa_cache *cache, int32_t layer, int32_t sequence, in
         size_t slot = qsa_raw_slot(cache, layer, sequence, first + i, write);
         if (cells->index_keys) {
             float *inside = qsa_raw_key_at(cache, slot), *outside = cells->index_keys + (size_t)i * dim;
-            memcpy(write ? inside : outside, write ? outside : inside, dim * sizeof(float));
+            qsa_move(cache, write ? inside : outside, write ? outside : inside, dim * sizeof(float));
         }
         if (cells->positions) {
             int32_t *inside = qsa_raw_positions_at(cache, slot), *outside = cells->positions + 3 * (size_t)i;
-            memcpy(write ? inside : outside, write ? outside : inside, 3 * sizeof(int32_t));
+            qsa_move(cache, write ? inside : outside, write ? outside : inside, 3 * sizeof(int32_t));
         }
     }
 }
@@ -99,7 +103,8 @@ qsa_status qsa_cache_read(const qsa_cache *cache, int32_t layer, int32_t sequenc
     copy_blocks(cache, layer, sequence, first, count, cells, 0);
     if (raw)
         copy_raw(cache, layer, sequence, first, count, cells, 0);
-    return QSA_OK;
+    qsa_arrive(cache);
+    return qsa_device_settle("qsa_cache_read", cache);
 }
 
 static qsa_status check_i8(const qsa_cache *cache, int32_t count, const qsa_cells *cells) {
@@ -163,5 +168,5 @@ qsa_status qsa_cache_write(qsa_cache *cache, int32_t layer, int32_t sequence, in
     else
         s->pending_raw = 0;
     cache->written[layer] = 1;
-    return QSA_OK;
+    return qsa_device_settle("qsa_cache_write", cache);
 }

@@ -2,7 +2,7 @@
 //
 // The context: threads, memory hook, and which row of every kernel runs.
 
-#include "api/internal.h"
+#include "api/device.h"
 #include "api/memory.h"
 
 #include <stdio.h>
@@ -29,12 +29,13 @@ static qsa_status check_config(const qsa_context_config *config) {
     QSA_REQUIRE_STRUCT("qsa_context_create", config, "config");
     QSA_REQUIRE_ARG(config->backend == QSA_BACKEND_CPU || config->backend == QSA_BACKEND_CUDA,
                     "qsa_context_create: config->backend is %d, must be 0 (cpu) or 1 (cuda)", (int)config->backend);
-    QSA_REQUIRE(config->backend == QSA_BACKEND_CPU, QSA_ERR_UNSUPPORTED,
-                "qsa_context_create: this build has no backend cuda");
     QSA_REQUIRE_ARG(config->kernel_class == QSA_CLASS_STRICT || config->kernel_class == QSA_CLASS_FAST,
                     "qsa_context_create: config->kernel_class is %d, must be 0 (strict) or 1 (fast)",
                     (int)config->kernel_class);
-    const char *no_fast = config->kernel_class == QSA_CLASS_FAST ? qsa_table_no_fast() : NULL;
+    QSA_REQUIRE_ARG(config->device >= 0, "qsa_context_create: config->device is %d, must not be negative",
+                    (int)config->device);
+    const int fast = config->kernel_class == QSA_CLASS_FAST && config->backend == QSA_BACKEND_CPU;
+    const char *no_fast = fast ? qsa_table_no_fast() : NULL;
     QSA_REQUIRE(!no_fast || *no_fast, QSA_ERR_UNSUPPORTED,
                 "qsa_context_create: this build has no kernels of class fast for the backend cpu");
     QSA_REQUIRE(!no_fast, QSA_ERR_UNSUPPORTED,
@@ -76,7 +77,13 @@ qsa_status qsa_context_create(const qsa_context_config *config, qsa_context **co
                           .parallel_user = config->parallel_user,
                           .log = config->log,
                           .log_user = config->log_user};
-    if (config->threads > 1 && !config->parallel_for) {
+    if (config->backend == QSA_BACKEND_CUDA) {
+        const qsa_status status = qsa_device_open(made, config);
+        if (status != QSA_OK) {
+            allocator.free(allocator.user, made, sizeof *made);
+            return status;
+        }
+    } else if (config->threads > 1 && !config->parallel_for) {
         made->pool = qsa_pool_create(config->threads, &made->allocator);
         if (!made->pool) {
             allocator.free(allocator.user, made, sizeof *made);
@@ -84,8 +91,9 @@ qsa_status qsa_context_create(const qsa_context_config *config, qsa_context **co
                             (int)config->threads);
         }
     }
+    const qsa_class picked = made->device ? QSA_CLASS_STRICT : made->kernel_class;
     for (int k = 0; k < QSA_K_COUNT; k++) {
-        made->picked[k] = qsa_table_best((qsa_kernel_number)k, made->kernel_class);
+        made->picked[k] = qsa_table_best((qsa_kernel_number)k, picked);
         qsa_table_pick(&made->kernels, made->picked[k]);
     }
     log_kernels(made);
@@ -96,6 +104,7 @@ qsa_status qsa_context_create(const qsa_context_config *config, qsa_context **co
 void qsa_context_destroy(qsa_context *context) {
     if (!context)
         return;
+    qsa_device_close(context);
     qsa_pool_destroy(context->pool);
     qsa_allocator allocator = context->allocator;
     allocator.free(allocator.user, context, sizeof *context);

@@ -43,6 +43,8 @@ const char *qsa_status_string(qsa_status status) {
         return "io";
     case QSA_ERR_DATA:
         return "data";
+    case QSA_ERR_DEVICE:
+        return "device";
     }
     return "unknown";
 }

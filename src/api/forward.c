@@ -2,7 +2,7 @@
 //
 // forward: all checks, then waves of rows through the phases, prep first. Nothing can fail once the first byte is written.
 
-#include "api/forward.h"
+#include "api/device.h"
 
 #include <string.h>
 
@@ -101,6 +101,8 @@ qsa_status qsa_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *
         return QSA_OK;
     QSA_REQUIRE_ARG(out, "qsa_forward: out is null");
     QSA_TRY(qsa_check_rows("qsa_forward", "out", out->data, out->type));
+    if (context->device)
+        return qsa_device_forward(context, layer, cache, layer_index, batch, options, out, workspace);
     unsigned char *memory = qsa_align(workspace);
     qsa_plan plan;
     qsa_batch_plan(cache, batch, memory, &plan);

@@ -6,6 +6,7 @@
 #define QSA_API_INTERNAL_H
 
 #include "backend/cpu/pool.h"
+#include "backend/device.h"
 #include "dispatch/table.h"
 #include "num/num.h"
 #include "qsa/qsa.h"
@@ -40,8 +41,11 @@ qsa_status qsa_fail(qsa_status status, const char *format, ...) QSA_PRINTF(2, 3)
             return qsa_try_status;                                                                                     \
     } while (0)
 
+typedef struct qsa_device qsa_device; // api/device.h
+
 struct qsa_context {
     qsa_allocator allocator;
+    qsa_device *device; // null: the CPU
     qsa_class kernel_class;
     int32_t threads;
     qsa_parallel_for parallel_for; // the caller's, or null
@@ -68,6 +72,8 @@ struct qsa_layer {
     const float *ik_factor; // [ID]
     const float *inv_freq;  // [R / 2]
     const uint8_t *axis;    // [R / 2]
+    qsa_device *device;     // null: the CPU
+    float *on_device;       // q_factor, k_factor, iq_factor, ik_factor, inv_freq, axis, one behind the other
 };
 
 // Checks with the caller's name in front of the message.

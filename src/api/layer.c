@@ -2,7 +2,7 @@
 //
 // A layer: the norm factors in float32 and the rotary frequencies with their M-RoPE axes, in one allocation.
 
-#include "api/internal.h"
+#include "api/device.h"
 #include "num/load.h"
 #include "num/num64.h"
 
@@ -24,6 +24,17 @@ static const float *load_factor(float *out, const void *weights, const qsa_layer
         for (int32_t d = 0; d < dim; d++)
             out[d] = 1.0f + out[d];
     return out;
+}
+
+// The arrays behind the struct, as they lie.
+static qsa_status copy_to_device(qsa_device *device, qsa_layer *layer, size_t bytes) {
+    void *memory;
+    QSA_TRY(qsa_device_check("qsa_layer_create", device, device->ops->alloc(device->handle, bytes, &memory)));
+    layer->device = device;
+    layer->on_device = memory;
+    const int number = device->ops->copy(device->handle, memory, layer + 1, bytes, device->stream);
+    return qsa_device_check("qsa_layer_create", device,
+                            number ? number : device->ops->wait(device->handle, device->stream));
 }
 
 qsa_status qsa_layer_create(qsa_context *context, const qsa_layer_config *config, qsa_layer **layer) {
@@ -66,6 +77,13 @@ qsa_status qsa_layer_create(qsa_context *context, const qsa_layer_config *config
         .inv_freq = frequencies,
         .axis = axes,
     };
+    if (context->device) {
+        const qsa_status status = copy_to_device(context->device, made, floats * sizeof(float) + (size_t)half);
+        if (status != QSA_OK) {
+            qsa_layer_destroy(made);
+            return status;
+        }
+    }
     *layer = made;
     return QSA_OK;
 }
@@ -73,6 +91,8 @@ qsa_status qsa_layer_create(qsa_context *context, const qsa_layer_config *config
 void qsa_layer_destroy(qsa_layer *layer) {
     if (!layer)
         return;
+    if (layer->device)
+        layer->device->ops->free(layer->device->handle, layer->on_device);
     qsa_allocator allocator = layer->allocator;
     allocator.free(allocator.user, layer, layer->bytes);
 }

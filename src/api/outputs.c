@@ -2,7 +2,7 @@
 //
 // The last stage as separate calls: records to outputs, and the gate alone.
 
-#include "api/batch.h"
+#include "api/device.h"
 
 typedef struct output_job {
     const qsa_context *context;
@@ -53,6 +53,8 @@ qsa_status qsa_merge(qsa_context *context, const qsa_geometry *geometry, int32_t
     gate = gate && gate->data ? gate : NULL;
     if (gate)
         QSA_TRY(qsa_check_rows("qsa_merge", "gate", gate->data, gate->type));
+    if (context->device)
+        return qsa_device_merge(context, geometry, rows, records, row_stride, chunks, gate, out, lse);
     for (int32_t i = 0; i < rows; i++) {
         QSA_REQUIRE_ARG(chunks[i] >= 0, "qsa_merge: chunks[%d] is %d, must not be negative", (int)i, (int)chunks[i]);
         const int64_t floats = (int64_t)chunks[i] * geometry->heads * (2 + geometry->head_dim);
@@ -101,6 +103,8 @@ qsa_status qsa_gate(qsa_context *context, const qsa_geometry *geometry, int32_t 
     QSA_TRY(qsa_check_rows("qsa_gate", "x", x->data, x->type));
     QSA_TRY(qsa_check_rows("qsa_gate", "gate", gate->data, gate->type));
     QSA_TRY(qsa_check_rows("qsa_gate", "out", out->data, out->type));
+    if (context->device)
+        return qsa_device_gate(context, geometry, rows, x, gate, out);
     output_job job = {.context = context, .geometry = geometry, .x = x, .gate = gate, .out = out};
     qsa_context_run(context, rows, gate_row, &job);
     return QSA_OK;

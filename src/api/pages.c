@@ -24,6 +24,12 @@ void qsa_pages_cut(qsa_cache *cache, int32_t sequence, int32_t keep) {
     qsa_sequence *s = &cache->sequences[sequence];
     while (s->pages > keep)
         qsa_page_drop(cache, qsa_page_table(cache, sequence)[--s->pages]);
+    s->table_known = s->table_known < s->pages ? s->table_known : s->pages;
+}
+
+// Entry `index` of the page table is not what it was.
+static void table_changed(qsa_sequence *s, int32_t index) {
+    s->table_known = s->table_known < index ? s->table_known : index;
 }
 
 int qsa_pages_shared_end(const qsa_cache *cache, int32_t sequence) {
@@ -40,6 +46,7 @@ void qsa_pages_own_end(qsa_cache *cache, int32_t sequence) {
     qsa_page_copy(cache, *end, copy, s->length % cache->config.page_cells);
     s->shared = *end + 1;
     *end = copy;
+    table_changed(s, s->length / cache->config.page_cells);
 }
 
 void qsa_pages_share_end(qsa_cache *cache, int32_t sequence) {
@@ -48,12 +55,13 @@ void qsa_pages_share_end(qsa_cache *cache, int32_t sequence) {
     qsa_page_drop(cache, *end);
     *end = s->shared - 1;
     s->shared = 0;
+    table_changed(s, s->length / cache->config.page_cells);
 }
 
 // Copies `bytes` bytes of item `from` of an array to item `to`.
-static void copy_item(unsigned char *array, size_t from, size_t to, size_t item, size_t bytes) {
+static void copy_item(const qsa_cache *cache, void *array, size_t from, size_t to, size_t item, size_t bytes) {
     if (bytes)
-        memcpy(array + to * item, array + from * item, bytes);
+        qsa_move(cache, (unsigned char *)array + to * item, (unsigned char *)array + from * item, bytes);
 }
 
 static void copy_layer(qsa_cache *cache, int32_t layer, size_t from, size_t to, size_t cells) {
@@ -63,24 +71,24 @@ static void copy_layer(qsa_cache *cache, int32_t layer, size_t from, size_t to, 
     const size_t row = qsa_kv_row_bytes(c), scales = c->kv_type == QSA_I8 ? (size_t)qsa_groups(g->head_dim) * 2 : 0;
     for (size_t head = 0; head < heads; head++) { // each KV head's cells of a page lie together
         const size_t a = from * heads + head, b = to * heads + head;
-        copy_item(qsa_cache_k(cache, layer), a, b, page_cells * row, cells * row);
-        copy_item(qsa_cache_v(cache, layer), a, b, page_cells * row, cells * row);
-        copy_item((unsigned char *)qsa_cache_k_scales(cache, layer), a, b, page_cells * scales, cells * scales);
-        copy_item((unsigned char *)qsa_cache_v_scales(cache, layer), a, b, page_cells * scales, cells * scales);
+        copy_item(cache, qsa_cache_k(cache, layer), a, b, page_cells * row, cells * row);
+        copy_item(cache, qsa_cache_v(cache, layer), a, b, page_cells * row, cells * row);
+        copy_item(cache, qsa_cache_k_scales(cache, layer), a, b, page_cells * scales, cells * scales);
+        copy_item(cache, qsa_cache_v_scales(cache, layer), a, b, page_cells * scales, cells * scales);
     }
     const size_t key = (size_t)g->index_dim * (c->block_key_type == QSA_F32 ? 4 : 2), done = cells / (size_t)g->ratio;
-    copy_item(qsa_cache_blocks(cache, layer), from, to, blocks * key, done * key);
+    copy_item(cache, qsa_cache_blocks(cache, layer), from, to, blocks * key, done * key);
     if (c->screen) {
         const size_t codes = (size_t)qsa_screen_stride(g->index_dim), f = sizeof(float);
-        copy_item((unsigned char *)qsa_cache_screen_codes(cache, layer), from, to, blocks * codes, done * codes);
-        copy_item((unsigned char *)qsa_cache_screen_scales(cache, layer), from, to, blocks * f, done * f);
-        copy_item((unsigned char *)qsa_cache_screen_residuals(cache, layer), from, to, blocks * f, done * f);
+        copy_item(cache, qsa_cache_screen_codes(cache, layer), from, to, blocks * codes, done * codes);
+        copy_item(cache, qsa_cache_screen_scales(cache, layer), from, to, blocks * f, done * f);
+        copy_item(cache, qsa_cache_screen_residuals(cache, layer), from, to, blocks * f, done * f);
     }
     if (c->rollback == QSA_ROLLBACK_ALL) {
         const size_t first = (size_t)layer * (size_t)c->pages * page_cells, f = (size_t)g->index_dim * sizeof(float);
         const size_t p = 3 * sizeof(int32_t);
-        copy_item((unsigned char *)qsa_raw_key_at(cache, first), from, to, page_cells * f, cells * f);
-        copy_item((unsigned char *)qsa_raw_positions_at(cache, first), from, to, page_cells * p, cells * p);
+        copy_item(cache, qsa_raw_key_at(cache, first), from, to, page_cells * f, cells * f);
+        copy_item(cache, qsa_raw_positions_at(cache, first), from, to, page_cells * p, cells * p);
     }
 }
 
@@ -94,8 +102,8 @@ static void copy_raw_bank(qsa_cache *cache, int32_t from, int32_t to) {
     const size_t keep = (size_t)cache->keep, f = (size_t)cache->config.geometry.index_dim * sizeof(float);
     for (int32_t layer = 0; keep && layer < cache->config.layers; layer++) {
         const size_t a = qsa_raw_slot(cache, layer, from, 0, 0), b = qsa_raw_slot(cache, layer, to, 0, 0);
-        memcpy(qsa_raw_key_at(cache, b), qsa_raw_key_at(cache, a), keep * f);
-        memcpy(qsa_raw_positions_at(cache, b), qsa_raw_positions_at(cache, a), keep * 3 * sizeof(int32_t));
+        qsa_move(cache, qsa_raw_key_at(cache, b), qsa_raw_key_at(cache, a), keep * f);
+        qsa_move(cache, qsa_raw_positions_at(cache, b), qsa_raw_positions_at(cache, a), keep * 3 * sizeof(int32_t));
     }
 }
 
@@ -108,6 +116,7 @@ qsa_status qsa_sequence_fork(qsa_cache *cache, int32_t source, int32_t *sequence
     QSA_REQUIRE(made >= 0, QSA_ERR_CAPACITY, "qsa_sequence_fork: all %d sequences (max_sequences) are alive",
                 (int)cache->config.max_sequences);
     cache->sequences[made] = cache->sequences[source];
+    cache->sequences[made].table_known = 0;
     const int32_t *table = qsa_page_table(cache, source);
     for (int32_t i = 0; i < cache->sequences[source].pages; i++) {
         qsa_page_table(cache, made)[i] = table[i];

@@ -2,7 +2,7 @@
 //
 // Selections in and out: checks, and the stage top-k as a call of its own.
 
-#include "api/forward.h"
+#include "api/device.h"
 
 qsa_status qsa_check_rule(const char *call, qsa_rule rule) {
     QSA_REQUIRE_ARG(rule == QSA_RULE_OFFICIAL || rule == QSA_RULE_CUT,
@@ -101,6 +101,8 @@ qsa_status qsa_topk(qsa_context *context, const qsa_geometry *geometry, qsa_rule
                         "qsa_topk: stride is %lld, row %d has %d blocks", (long long)stride, (int)i,
                         (int)(cells[i] / geometry->ratio));
     }
+    if (context->device)
+        return qsa_device_topk(context, geometry, rule, rows, cells, scores, stride, selection);
     topk_job job = {context, geometry, rule, cells, scores, stride, selection};
     qsa_context_run(context, rows, topk_row, &job);
     return QSA_OK;

@@ -2,7 +2,7 @@
 //
 // Sequences, their pages, and the pending batch: rows written behind the lengths until commit moves them.
 
-#include "api/cache.h"
+#include "api/device.h"
 
 #include <string.h>
 
@@ -199,7 +199,7 @@ static void commit_raw(qsa_cache *cache, int32_t sequence, int32_t rows, int32_t
 static void accept_rows(qsa_cache *cache, int32_t sequence, int32_t rows) {
     qsa_sequence *s = &cache->sequences[sequence];
     const int32_t raw_first = raw_first_after(cache, s, rows);
-    if (cache->keep)
+    if (cache->keep && !cache->device)
         commit_raw(cache, sequence, rows, raw_first);
     qsa_pages_cut(cache, sequence, qsa_pages_for(cache, (int64_t)s->length + rows));
     if (s->shared && rows)
@@ -210,6 +210,25 @@ static void accept_rows(qsa_cache *cache, int32_t sequence, int32_t rows) {
     s->length += rows;
     s->pending = 0;
     s->raw_first = raw_first;
+}
+
+// The same on a device, of all sequences in one launch, and before anything else changes. kept: rows to keep of each
+// sequence, null: all pending ones.
+static qsa_status commit_on_device(const char *call, qsa_cache *cache, const int32_t *kept) {
+    int32_t count = 0;
+    for (int32_t i = 0; cache->device && cache->keep && i < cache->config.max_sequences; i++) {
+        const qsa_sequence *s = &cache->sequences[i];
+        const int32_t rows = kept ? kept[i] : s->pending;
+        if (!s->pending || !rows)
+            continue;
+        const int32_t raw_first = raw_first_after(cache, s, rows), first = raw_first > s->length ? raw_first : s->length;
+        int32_t *span = cache->spans + 3 * (size_t)count;
+        span[0] = i;
+        span[1] = first;
+        span[2] = s->length + rows - first;
+        count += span[2] > 0;
+    }
+    return cache->device ? qsa_device_commit(call, cache, count) : QSA_OK;
 }
 
 static qsa_status check_all_written(const char *call, const qsa_cache *cache) {
@@ -225,6 +244,7 @@ qsa_status qsa_cache_commit(qsa_cache *cache) {
     if (!cache->pending_rows)
         return QSA_OK;
     QSA_TRY(check_all_written("qsa_cache_commit", cache));
+    QSA_TRY(commit_on_device("qsa_cache_commit", cache, NULL));
     for (int32_t i = 0; i < cache->config.max_sequences; i++)
         if (cache->sequences[i].pending)
             accept_rows(cache, i, cache->sequences[i].pending);
@@ -272,6 +292,7 @@ qsa_status qsa_cache_accept(qsa_cache *cache, int32_t count, const int32_t *sequ
     if (!cache->pending_rows)
         return QSA_OK;
     QSA_TRY(check_all_written("qsa_cache_accept", cache));
+    QSA_TRY(commit_on_device("qsa_cache_accept", cache, cache->counts));
     for (int32_t i = 0; i < cache->config.max_sequences; i++)
         if (cache->sequences[i].pending)
             accept_rows(cache, i, cache->counts[i]);

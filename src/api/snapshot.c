@@ -192,6 +192,12 @@ static qsa_snapshot_record record_of(const save_set *set, int32_t place) {
 
 static void put_item(qsa_snapshot_walk *walk, void *memory, size_t bytes, qsa_snapshot_kind kind) {
     (void)kind;
+    unsigned char row[QSA_SNAPSHOT_ITEM];
+    if (walk->cache->device) {
+        qsa_move(walk->cache, row, memory, bytes);
+        qsa_arrive(walk->cache);
+        memory = row;
+    }
     qsa_stream_put(walk->stream, memory, bytes);
 }
 
@@ -244,5 +250,5 @@ qsa_status qsa_snapshot_save(const qsa_cache *cache, int32_t count, const int32_
     qsa_sum_init(&stream.sum);
     put_all(&stream, &set);
     QSA_REQUIRE(!stream.failed, QSA_ERR_IO, "qsa_snapshot_save: the write function failed");
-    return QSA_OK;
+    return qsa_device_settle("qsa_snapshot_save", cache);
 }

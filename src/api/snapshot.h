@@ -15,7 +15,7 @@
 #ifndef QSA_API_SNAPSHOT_H
 #define QSA_API_SNAPSHOT_H
 
-#include "api/cache.h"
+#include "api/device.h"
 #include "api/stream.h"
 
 enum {
@@ -23,6 +23,7 @@ enum {
     QSA_SNAPSHOT_HEAD = 96,
     QSA_SNAPSHOT_LEAD = 12, // magic and version: read and judged before anything else
     QSA_SNAPSHOT_RECORD = 24,
+    QSA_SNAPSHOT_ITEM = 4 * QSA_MAX_HEAD_DIM, // most bytes of a piece that qsa_snapshot_each visits
     // Of a cache that keeps all raw index keys, those of shared cells are written for the last cells only.
     QSA_SNAPSHOT_ROLLBACK = 64,
 };

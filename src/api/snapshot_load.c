@@ -129,8 +129,11 @@ static void take_item(qsa_snapshot_walk *walk, void *memory, size_t bytes, qsa_s
         skip_item(walk, bytes);
         return;
     }
-    qsa_stream_take(walk->stream, memory, bytes);
-    const unsigned char *at = memory;
+    unsigned char row[QSA_SNAPSHOT_ITEM];
+    unsigned char *at = walk->cache->device ? row : memory;
+    qsa_stream_take(walk->stream, at, bytes);
+    if (walk->cache->device)
+        qsa_move(walk->cache, memory, at, bytes);
     for (size_t i = 0; kind == QSA_SNAPSHOT_CODES && i < bytes; i++)
         walk->invalid |= at[i] == 0x80;
     for (size_t i = 1; kind == QSA_SNAPSHOT_SCALES && i < bytes; i += 2)
@@ -193,7 +196,7 @@ static qsa_status take_sequence(load_job *job, int32_t k, int32_t sequence) {
     QSA_REQUIRE(!walk.invalid, QSA_ERR_DATA,
                 "%s: the snapshot's sequence %d holds a code, scale or position that no cache holds", call,
                 (int)r->listed);
-    return QSA_OK;
+    return qsa_device_settle(call, cache);
 }
 
 static qsa_status take_cells(load_job *job) {

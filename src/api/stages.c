@@ -2,7 +2,7 @@
 //
 // The stages as separate calls: the phases of a wave over the caller's own arrays. top-k is in selection.c.
 
-#include "api/forward.h"
+#include "api/device.h"
 
 static qsa_status check_prep_out(const qsa_prep_out *out) {
     if (!out)
@@ -31,6 +31,8 @@ qsa_status qsa_prep(qsa_context *context, const qsa_layer *layer, qsa_cache *cac
     QSA_TRY(check_prep_out(out));
     if (batch->rows == 0)
         return QSA_OK;
+    if (context->device)
+        return qsa_device_prep(context, layer, cache, layer_index, batch, out);
     unsigned char *memory = qsa_align(workspace);
     qsa_plan plan;
     qsa_batch_plan(cache, batch, memory, &plan);
@@ -78,6 +80,7 @@ static qsa_status check_row_set(const char *call, const qsa_context *context, co
     QSA_REQUIRE_ARG(context, "%s: context is null", call);
     QSA_REQUIRE_ARG(cache, "%s: cache is null", call);
     QSA_TRY(qsa_check_layer_index(call, cache, layer_index));
+    QSA_TRY(qsa_check_devices(call, context, NULL, cache));
     QSA_REQUIRE_ARG(rows, "%s: rows is null", call);
     QSA_REQUIRE_ARG(rows->size == sizeof *rows, "%s: rows->size is %zu, this library's is %zu", call, rows->size,
                     sizeof *rows);
@@ -112,6 +115,8 @@ qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer
         QSA_REQUIRE_ARG(stride >= rows->cells[i] / g->ratio || rows->rows == 1,
                         "qsa_score: stride is %lld, row %d has %d blocks", (long long)stride, (int)i,
                         (int)(rows->cells[i] / g->ratio));
+    if (context->device)
+        return qsa_device_score(context, cache, layer_index, rows, index_q, scores, stride);
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, rows->rows, &l);
     qsa_wave wave = {.context = context, .cache = cache, .layer_index = layer_index, .geometry = g};
@@ -133,7 +138,7 @@ qsa_status qsa_score(qsa_context *context, const qsa_cache *cache, int32_t layer
 
 static qsa_status check_attend(const qsa_geometry *g, const qsa_row_set *rows, const float *q,
                                const qsa_selection *selection, const float *records, int64_t row_stride,
-                               const int32_t *chunks) {
+                               const int32_t *chunks, int on_device) {
     QSA_REQUIRE_ARG(q, "qsa_attend: q is null");
     QSA_REQUIRE_ARG(records, "qsa_attend: records is null");
     QSA_REQUIRE_ARG(chunks, "qsa_attend: chunks is null");
@@ -145,7 +150,8 @@ static qsa_status check_attend(const qsa_geometry *g, const qsa_row_set *rows, c
         if (!qsa_below_budget(g, n)) {
             QSA_REQUIRE_ARG(selection, "qsa_attend: selection is null, but row %d with %d cells is above the budget",
                             (int)i, (int)n);
-            QSA_TRY(qsa_check_selected("qsa_attend", g, selection, i, n));
+            if (!on_device)
+                QSA_TRY(qsa_check_selected("qsa_attend", g, selection, i, n));
             cells = qsa_width(g);
         }
         const int64_t needed = (cells + QSA_CHUNK - 1) / QSA_CHUNK * g->heads * (2 + g->head_dim);
@@ -164,7 +170,9 @@ qsa_status qsa_attend(qsa_context *context, const qsa_cache *cache, int32_t laye
     if (rows->rows == 0)
         return QSA_OK;
     const qsa_geometry *g = &cache->config.geometry;
-    QSA_TRY(check_attend(g, rows, q, selection, records, row_stride, chunks));
+    QSA_TRY(check_attend(g, rows, q, selection, records, row_stride, chunks, context->device != NULL));
+    if (context->device)
+        return qsa_device_attend(context, cache, layer_index, rows, q, selection, records, row_stride, chunks);
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, rows->rows, &l);
     unsigned char *memory = qsa_align(workspace);

@@ -2,7 +2,7 @@
 //
 // Sizes of workspaces. forward's is the plan (12 bytes a row) and one wave; nothing else grows with the batch.
 
-#include "api/forward.h"
+#include "api/device.h"
 
 static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
@@ -47,6 +47,8 @@ void qsa_wave_place(const qsa_wave *wave, const qsa_wave_layout *l, unsigned cha
 }
 
 static size_t stage_bytes(const qsa_context *context, const qsa_cache *cache, qsa_stage stage, int32_t rows) {
+    if (context->device)
+        return qsa_device_workspace(context, cache, stage, rows);
     qsa_wave_layout l;
     qsa_wave_layout_of(context, cache, rows, &l);
     const size_t wave = (size_t)l.rows;
@@ -73,6 +75,7 @@ qsa_status qsa_workspace_size(const qsa_context *context, const qsa_cache *cache
     QSA_REQUIRE_ARG(bytes, "qsa_workspace_size: bytes is null");
     QSA_REQUIRE_ARG(stage >= QSA_STAGE_FORWARD && stage <= QSA_STAGE_MERGE,
                     "qsa_workspace_size: stage is %d, must be 0..5", (int)stage);
+    QSA_TRY(qsa_check_devices("qsa_workspace_size", context, NULL, cache));
     QSA_REQUIRE_ARG(rows >= 0, "qsa_workspace_size: rows is %d, must not be negative", (int)rows);
     *bytes = stage_bytes(context, cache, stage, rows);
     return QSA_OK;

@@ -11,10 +11,10 @@
 static void words(void) {
     PLAIN_CHECK_INT(qsa_version(), QSA_VERSION_NUMBER);
     PLAIN_CHECK(strcmp(qsa_version_string(), "0.1.0") == 0);
-    const int values[] = {-1, 8, 1000, INT_MAX, INT_MIN};
+    const int values[] = {-1, 9, 1000, INT_MAX, INT_MIN};
     for (int i = 0; i < 5; i++)
         PLAIN_CHECK(strcmp(qsa_status_string((qsa_status)values[i]), "unknown") == 0);
-    for (int i = QSA_OK; i <= QSA_ERR_DATA; i++)
+    for (int i = QSA_OK; i <= QSA_ERR_DEVICE; i++)
         PLAIN_CHECK(strcmp(qsa_status_string((qsa_status)i), "unknown") != 0);
     PLAIN_CHECK(qsa_last_error()[0] == 0); // this test runs first
     PLAIN_CHECK(qsa_cpu_features() != NULL);
@@ -119,6 +119,38 @@ static bool runs_fast(void) {
     return any;
 }
 
+// On the CPU; on a GPU see tests/cuda.
+static void device_calls(void) {
+    qsa_context *context;
+    PLAIN_CHECK_INT(qsa_context_create(NULL, &context), QSA_OK);
+    int guarded = 0, from = 7;
+    void *memory = &guarded;
+    misuse_guard(&guarded, sizeof guarded);
+    PLAIN_CHECK(strcmp(qsa_context_device(context), "cpu") == 0 && strcmp(qsa_context_device(NULL), "cpu") == 0);
+    REFUSED("qsa_context_set_stream", qsa_context_set_stream(NULL, NULL), QSA_ERR_ARGUMENT, "context");
+    REFUSED("qsa_context_set_stream", qsa_context_set_stream(context, NULL), QSA_ERR_UNSUPPORTED, "cpu");
+    REFUSED("qsa_context_wait", qsa_context_wait(NULL), QSA_ERR_ARGUMENT, "context");
+    PLAIN_CHECK_INT(qsa_context_wait(context), QSA_OK);
+    REFUSED("qsa_memory_alloc", qsa_memory_alloc(NULL, 1, &memory), QSA_ERR_ARGUMENT, "context");
+    REFUSED("qsa_memory_alloc", qsa_memory_alloc(context, 1, NULL), QSA_ERR_ARGUMENT, "memory");
+    REFUSED("qsa_memory_alloc", qsa_memory_alloc(context, 0, &memory), QSA_ERR_ARGUMENT, "bytes");
+    REFUSED("qsa_memory_copy", qsa_memory_copy(NULL, &guarded, &from, 4), QSA_ERR_ARGUMENT, "context");
+    REFUSED("qsa_memory_copy", qsa_memory_copy(context, NULL, &from, 4), QSA_ERR_ARGUMENT, "to");
+    REFUSED("qsa_memory_copy", qsa_memory_copy(context, &guarded, NULL, 4), QSA_ERR_ARGUMENT, "from");
+    PLAIN_CHECK_INT(qsa_memory_copy(context, NULL, NULL, 0), QSA_OK);
+    PLAIN_CHECK(memory == &guarded);
+    PLAIN_CHECK_INT(qsa_memory_alloc(context, 100, &memory), QSA_OK);
+    PLAIN_CHECK_INT((int64_t)((uintptr_t)memory % 256), 0);
+    PLAIN_CHECK_INT(qsa_memory_copy(context, memory, &from, sizeof from), QSA_OK);
+    PLAIN_CHECK(memcmp(memory, &from, sizeof from) == 0);
+    qsa_memory_free(context, memory, 100);
+    qsa_memory_free(context, NULL, 100);
+    qsa_memory_free(NULL, &from, 4);
+    REFUSED("qsa_replay", qsa_replay(NULL, NULL, NULL), QSA_ERR_ARGUMENT, "context");
+    REFUSED("qsa_replay", qsa_replay(context, NULL, NULL), QSA_ERR_ARGUMENT, "cache");
+    qsa_context_destroy(context);
+}
+
 static void context(void) {
     qsa_context_config good;
     qsa_context *context = (qsa_context *)&good;
@@ -130,7 +162,10 @@ static void context(void) {
     REFUSED("qsa_context_create", qsa_context_create(NULL, NULL), QSA_ERR_ARGUMENT, "context");
     CONTEXT(x.size = 0, QSA_ERR_ARGUMENT, "config->size");
     CONTEXT(x.size--, QSA_ERR_ARGUMENT, "config->size");
-    CONTEXT(x.backend = QSA_BACKEND_CUDA, QSA_ERR_UNSUPPORTED, "cuda");
+    CONTEXT((x.backend = QSA_BACKEND_CUDA, x.plugin = "/nowhere/libqsa_cuda.so"), QSA_ERR_UNSUPPORTED,
+            "/nowhere/libqsa_cuda.so");
+    CONTEXT((x.backend = QSA_BACKEND_CUDA, x.plugin = "libc.so.6"), QSA_ERR_UNSUPPORTED, "qsa_device_backend");
+    CONTEXT(x.device = -1, QSA_ERR_ARGUMENT, "config->device");
     CONTEXT(x.backend = (qsa_backend)2, QSA_ERR_ARGUMENT, "config->backend");
     CONTEXT(x.backend = (qsa_backend)-1, QSA_ERR_ARGUMENT, "config->backend");
     if (!runs_fast())
@@ -288,6 +323,7 @@ int main(void) {
     PLAIN_RUN(geometry);
     PLAIN_RUN(geometry_numbers);
     PLAIN_RUN(context);
+    PLAIN_RUN(device_calls);
     PLAIN_RUN(kernels);
     PLAIN_RUN(layer);
     PLAIN_RUN(cache);

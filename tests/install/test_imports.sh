@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # LABELS: install
 # What a release build of the library may take from outside: memory, strings, formatting into a buffer,
-# threads, what the kernel knows about the machine, and sqrt and fma. Nothing that aborts, exits, prints or
+# threads, what the kernel knows about the machine, the loader (a GPU's plugin), and sqrt and fma. Nothing that aborts, exits, prints or
 # reads the environment, and no other function of libm (their bits differ between machines). Control: an
 # object that calls abort must be caught.
 set -eu
@@ -16,6 +16,7 @@ malloc calloc realloc free aligned_alloc posix_memalign madvise
 strlen strcmp strncmp strchr strrchr strstr
 snprintf vsnprintf
 sqrt sqrtf fma fmaf
+dlopen dlsym dlerror
 pthread_[a-z_]*
 sysconf getauxval clock_gettime sched_getaffinity syscall __sched_cpucount
 __errno_location __tls_get_addr _GLOBAL_OFFSET_TABLE_ __cpu_model __cpu_indicator_init

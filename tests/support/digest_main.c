@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The digest tests' main: every scenario with every set of kernels against the file, and the controls.
+#include "cuda/cuda_test.h"
 #include "digest.h"
 #include "plain_runner.h"
 #include "sha256.h"
@@ -105,6 +106,14 @@ static void digests(void) {
     digest_free(&want);
 }
 
+// The strict kernels of the backend cuda.
+static void on_device(void) {
+    digest_list want = {0};
+    PLAIN_CHECK(digest_read(&want, path));
+    check_kernels(&want, "cuda", "cuda");
+    digest_free(&want);
+}
+
 static void sha_vectors(void) {
     static const struct {
         const char *text;
@@ -171,6 +180,11 @@ int digest_main(int argc, char **argv, const digest_scenario *list, int count, b
     scenario_count = count;
     if (argc > 1 && strcmp(argv[1], "--write") == 0)
         return write_file();
+    if (argc > 1 && strcmp(argv[1], "--cuda") == 0) {
+        cuda_need();
+        PLAIN_RUN(on_device);
+        return plain_finish();
+    }
     if (controls) {
         PLAIN_RUN(sha_vectors);
         PLAIN_RUN(last_bit);

@@ -2,6 +2,7 @@
 //
 // One scenario through the public API: forward, taken back; prep, score, topk under both rules, attend, merge.
 #include "digest_data.h"
+#include "host/host_call.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,15 +34,17 @@ typedef struct {
     float *q, *index_q, *k, *v, *scores, *records, *lse;
     int64_t score_stride, record_stride;
     unsigned char *out; // [rows][heads][head_dim] of up to 4 bytes
-    void *workspace;
-    size_t workspace_bytes;
 } run;
 
 static qsa_context *open_context(const char *where) {
     static const char *const stages[] = {"prep", "score", "topk", "attend", "merge"};
     qsa_context *context;
-    NEED(qsa_context_create(NULL, &context));
-    for (int stage = 0; where && stage < 5; stage++) {
+    qsa_context_config config;
+    qsa_context_config_init(&config);
+    const bool cuda = where && strcmp(where, "cuda") == 0;
+    config.backend = cuda ? QSA_BACKEND_CUDA : QSA_BACKEND_CPU;
+    NEED(qsa_context_create(&config, &context));
+    for (int stage = 0; where && !cuda && stage < 5; stage++) {
         bool has = false; // a stage's rows of this `where` may all be of class fast
         for (int32_t i = 0; i < qsa_kernel_count(); i++) {
             qsa_kernel_info info = {.size = sizeof info};
@@ -118,17 +121,11 @@ static void open_run(run *r, const char *where, digest_change change) {
     r->scores = digest_memory(rows * (size_t)r->score_stride, 4);
     r->record_stride = (int64_t)qsa_max_chunks(g) * g->heads * (2 + g->head_dim);
     r->records = digest_memory(rows * (size_t)r->record_stride, 4);
-    for (int stage = QSA_STAGE_FORWARD; stage <= QSA_STAGE_MERGE; stage++) {
-        size_t bytes;
-        NEED(qsa_workspace_size(r->context, r->cache, (qsa_stage)stage, s->rows, &bytes));
-        r->workspace_bytes = bytes > r->workspace_bytes ? bytes : r->workspace_bytes;
-    }
-    r->workspace = digest_memory(r->workspace_bytes, 1);
 }
 
 static void close_run(run *r) {
     void *all[] = {r->cells, r->chunks, r->q,      r->k,       r->v,        r->index_q,
-                   r->lse,   r->out,    r->scores, r->records, r->workspace};
+                   r->lse,   r->out,    r->scores, r->records};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
     qsa_cache_destroy(r->cache);
@@ -161,7 +158,7 @@ static qsa_rows_out out_rows(const run *r, qsa_type type) {
 static void run_forward(run *r) {
     const qsa_rows_out out = out_rows(r, QSA_F32);
     const qsa_forward_options options = {.size = sizeof options, .rule = QSA_RULE_OFFICIAL, .lse = r->lse};
-    NEED(qsa_forward(r->context, r->layer, r->cache, 0, &r->batch, &options, &out, r->workspace, r->workspace_bytes));
+    NEED(host_forward(r->context, &r->data.geometry, r->layer, r->cache, 0, &r->batch, &options, &out));
     NEED(qsa_cache_discard(r->cache));
     add(r, OF_BOTH, "forward", r->out, out_count(r) * 4);
     add(r, OF_BOTH, "lse", r->lse, (size_t)r->s->rows * (size_t)r->data.geometry.heads * 4);
@@ -170,7 +167,7 @@ static void run_forward(run *r) {
 static void run_prep(run *r) {
     const qsa_geometry *g = &r->data.geometry;
     const qsa_prep_out out = {sizeof out, r->q, r->index_q, r->k, r->v, r->cells};
-    NEED(qsa_prep(r->context, r->layer, r->cache, 0, &r->batch, &out, r->workspace, r->workspace_bytes));
+    NEED(host_prep(r->context, g, r->layer, r->cache, 0, &r->batch, &out));
     NEED(qsa_cache_commit(r->cache));
     const size_t rows = (size_t)r->s->rows, kv = rows * (size_t)g->kv_heads * (size_t)g->head_dim * 4;
     add(r, OF_RAW, "q", r->q, out_count(r) * 4);
@@ -214,8 +211,7 @@ static void read_cells(run *r) {
 }
 
 static void run_score(run *r, const qsa_row_set *rows) {
-    NEED(qsa_score(r->context, r->cache, 0, rows, r->index_q, r->scores, r->score_stride, r->workspace,
-                   r->workspace_bytes));
+    NEED(host_score(r->context, &r->data.geometry, r->cache, 0, rows, r->index_q, r->scores, r->score_stride));
     // A row's blocks without the gap to the next row's.
     float *packed = digest_memory((size_t)r->s->rows * (size_t)r->score_stride, sizeof *packed);
     size_t n = 0;
@@ -230,7 +226,7 @@ static void run_score(run *r, const qsa_row_set *rows) {
 
 static void run_merge(run *r, const char *what, qsa_type type, bool gated) {
     const qsa_rows_out out = out_rows(r, type);
-    NEED(qsa_merge(r->context, &r->data.geometry, r->s->rows, r->records, r->record_stride, r->chunks,
+    NEED(host_merge(r->context, &r->data.geometry, r->s->rows, r->records, r->record_stride, r->chunks,
                    gated ? &r->batch.gate : NULL, &out, r->lse));
     add(r, OF_BOTH, what, r->out, out_count(r) * (type == QSA_F32 ? 4 : 2));
 }
@@ -241,11 +237,10 @@ static void run_attend(run *r, const qsa_row_set *rows, qsa_rule rule) {
     const size_t n = (size_t)rows->rows;
     int32_t *ids = digest_memory(n * (size_t)stride + 3 * n, sizeof *ids), *counts = ids + n * (size_t)stride;
     qsa_selection selection = {sizeof selection, ids, stride, counts, counts + n, counts + 2 * n};
-    NEED(qsa_topk(r->context, g, rule, rows->rows, r->cells, r->scores, r->score_stride, &selection));
+    NEED(host_topk(r->context, g, rule, rows->rows, r->cells, r->scores, r->score_stride, &selection));
     add(r, OF_KEYS, rule == QSA_RULE_CUT ? "cut/ids" : "official/ids", ids, (n * (size_t)stride + 3 * n) * sizeof *ids);
     memset(r->records, 0, n * (size_t)r->record_stride * sizeof(float));
-    NEED(qsa_attend(r->context, r->cache, 0, rows, r->q, &selection, r->records, r->record_stride, r->chunks,
-                    r->workspace, r->workspace_bytes));
+    NEED(host_attend(r->context, g, r->cache, 0, rows, r->q, &selection, r->records, r->record_stride, r->chunks));
     if (rule == QSA_RULE_CUT) {
         run_merge(r, "cut/out", QSA_F32, false);
     } else {

@@ -136,6 +136,8 @@ typedef struct fx_options {
     const fx_results *use;       // forward attends the blocks selected there
     int32_t first_layer, layers; // layers of the world in the cache; layers 0: all
     const char *kernels;         // a `where` to force, or null
+    qsa_backend backend;         // with `fast` its fast kernels
+    int fast;
     heap *heap;                  // or null
     uint64_t seed;               // of orders
 } fx_options;

@@ -2,6 +2,7 @@
 //
 // One batch through one layer: by forward, or by the five stages, with every output taken to its token's place.
 #include "fixture.h"
+#include "host/host_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,10 +117,14 @@ void fx_compute(fx_session *s, int32_t layer, const fx_batch *b, fx_results *r) 
     qsa_forward_options options = {.size = sizeof options, .rule = s->options.rule, .give = &give, .lse = lse};
     options.use = s->options.use ? &use : NULL;
     const qsa_rows_out to = fx_rows_out(&out);
-    size_t bytes;
-    void *workspace = fx_workspace(s, QSA_STAGE_FORWARD, rows, &bytes);
-    FX_OK(qsa_forward(s->context, s->layer[layer], s->cache, layer, &b->batch, &options, &to, workspace, bytes));
-    fx_workspace_free(workspace);
+    if (host_is_device(s->context)) {
+        FX_OK(host_forward(s->context, g, s->layer[layer], s->cache, layer, &b->batch, &options, &to));
+    } else {
+        size_t bytes;
+        void *workspace = fx_workspace(s, QSA_STAGE_FORWARD, rows, &bytes);
+        FX_OK(qsa_forward(s->context, s->layer[layer], s->cache, layer, &b->batch, &options, &to, workspace, bytes));
+        fx_workspace_free(workspace);
+    }
     unsigned char *scrap = fx_alloc((size_t)g->heads * (size_t)g->head_dim * 4);
     for (int32_t i = 0; i < rows; i++) {
         if (r) {
@@ -157,10 +162,14 @@ static void run_prep(fx_session *s, int32_t layer, const fx_batch *b, stage_arra
                              .k = fx_alloc(rows * k * 4),
                              .v = fx_alloc(rows * k * 4),
                              .cells = fx_alloc(rows * 4)};
-    size_t bytes;
-    void *workspace = fx_workspace(s, QSA_STAGE_PREP, b->rows, &bytes);
-    FX_OK(qsa_prep(s->context, s->layer[layer], s->cache, layer, &b->batch, &a->prep, workspace, bytes));
-    fx_workspace_free(workspace);
+    if (host_is_device(s->context)) {
+        FX_OK(host_prep(s->context, g, s->layer[layer], s->cache, layer, &b->batch, &a->prep));
+    } else {
+        size_t bytes;
+        void *workspace = fx_workspace(s, QSA_STAGE_PREP, b->rows, &bytes);
+        FX_OK(qsa_prep(s->context, s->layer[layer], s->cache, layer, &b->batch, &a->prep, workspace, bytes));
+        fx_workspace_free(workspace);
+    }
     a->rows = fx_alloc(rows * 4);
     a->tokens = fx_alloc(rows * 4);
     a->sequences = fx_alloc(rows * 4);
@@ -181,6 +190,13 @@ static void run_prep(fx_session *s, int32_t layer, const fx_batch *b, stage_arra
     }
 }
 
+static void run_on_device(fx_session *s, int32_t layer, const qsa_row_set *set, stage_arrays *a) {
+    const qsa_geometry *g = &s->world->geometry;
+    FX_OK(host_score(s->context, g, s->cache, layer, set, a->index_q, a->scores, a->score_stride));
+    FX_OK(host_topk(s->context, g, s->options.rule, a->count, a->cells, a->scores, a->score_stride, &a->selection));
+    FX_OK(host_attend(s->context, g, s->cache, layer, set, a->q, &a->selection, a->records, a->record_stride, a->chunks));
+}
+
 static void run_score_to_attend(fx_session *s, int32_t layer, stage_arrays *a) {
     const qsa_geometry *g = &s->world->geometry;
     const qsa_row_set set = {.size = sizeof set, .rows = a->count, .sequences = a->sequences, .cells = a->cells};
@@ -189,14 +205,18 @@ static void run_score_to_attend(fx_session *s, int32_t layer, stage_arrays *a) {
         most = a->cells[i] > most ? a->cells[i] : most;
     a->score_stride = most / g->ratio;
     a->scores = fx_alloc((size_t)a->count * (size_t)a->score_stride * 4);
+    a->selection = selection_make(g, s->options.rule, a->count);
+    a->record_stride = (int64_t)qsa_max_chunks(g) * g->heads * (2 + g->head_dim);
+    a->records = fx_alloc((size_t)a->count * (size_t)a->record_stride * 4);
+    if (host_is_device(s->context)) {
+        run_on_device(s, layer, &set, a);
+        return;
+    }
     size_t bytes;
     void *workspace = fx_workspace(s, QSA_STAGE_SCORE, a->count, &bytes);
     FX_OK(qsa_score(s->context, s->cache, layer, &set, a->index_q, a->scores, a->score_stride, workspace, bytes));
     fx_workspace_free(workspace);
-    a->selection = selection_make(g, s->options.rule, a->count);
     FX_OK(qsa_topk(s->context, g, s->options.rule, a->count, a->cells, a->scores, a->score_stride, &a->selection));
-    a->record_stride = (int64_t)qsa_max_chunks(g) * g->heads * (2 + g->head_dim);
-    a->records = fx_alloc((size_t)a->count * (size_t)a->record_stride * 4);
     workspace = fx_workspace(s, QSA_STAGE_ATTEND, a->count, &bytes);
     FX_OK(qsa_attend(s->context, s->cache, layer, &set, a->q, &a->selection, a->records, a->record_stride, a->chunks,
                      workspace, bytes));
@@ -212,7 +232,7 @@ static void run_merge(fx_session *s, int32_t layer, stage_arrays *a, fx_results 
     a->lse = fx_alloc((size_t)a->count * (size_t)g->heads * 4);
     const qsa_rows_out to = fx_rows_out(&out);
     const qsa_rows gate = fx_rows_in(&gates);
-    FX_OK(qsa_merge(s->context, g, a->count, a->records, a->record_stride, a->chunks, s->options.gate ? &gate : NULL,
+    FX_OK(host_merge(s->context, g, a->count, a->records, a->record_stride, a->chunks, s->options.gate ? &gate : NULL,
                     &to, a->lse));
     unsigned char *scrap = fx_alloc((size_t)g->heads * (size_t)g->head_dim * 4);
     for (int32_t i = 0; i < a->count; i++)

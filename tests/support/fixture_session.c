@@ -65,12 +65,15 @@ fx_session fx_open(const fx_world *world, const fx_options *options) {
     qsa_context_config c;
     qsa_context_config_init(&c);
     c.threads = options->threads;
+    c.backend = options->backend;
+    c.kernel_class = options->fast ? QSA_CLASS_FAST : QSA_CLASS_STRICT;
     c.parallel_for = options->parallel_for;
     c.parallel_user = options->parallel_user;
     if (options->heap)
         c.allocator = heap_hook(options->heap);
     FX_OK(qsa_context_create(&c, &s.context));
-    use_candidates(s.context);
+    if (options->backend == QSA_BACKEND_CPU)
+        use_candidates(s.context);
     if (options->kernels)
         force_kernels(s.context, options->kernels);
     for (int32_t layer = 0; layer < s.layers; layer++)

@@ -107,6 +107,8 @@ typedef struct hx_state {
 } hx_state;
 
 // history_open.c
+// Of every history opened from now on.
+extern qsa_backend hx_backend;
 hx_state *hx_open(uint64_t seed, hx_fault fault);
 void hx_close(hx_state *h);
 // Fails the history, with the first reason given.

@@ -2,11 +2,14 @@
 //
 // Histories: settings from a seed, opening and closing, and tokens through forward.
 #include "history.h"
+#include "host/host_call.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+qsa_backend hx_backend = QSA_BACKEND_CPU;
 
 void hx_fail(hx_state *h, const char *format, ...) {
     if (h->failure[0])
@@ -34,6 +37,8 @@ static hx_setup setup_of(rng *r) {
                                  .max_cells = cells,
                                  .rollback = rollbacks[rng_below(r, 4)],
                                  .screen = (int32_t)rng_below(r, 2)};
+    if (hx_backend == QSA_BACKEND_CUDA)
+        s.cache.screen = 0;
     return s;
 }
 
@@ -49,6 +54,7 @@ hx_state *hx_open(uint64_t seed, hx_fault fault) {
     qsa_context_config c;
     qsa_context_config_init(&c);
     c.threads = h->setup.threads;
+    c.backend = hx_backend;
     c.allocator = heap_hook(&h->memory);
     FX_OK(qsa_context_create(&c, &h->context));
     for (int32_t i = 0; i < HX_LAYERS; i++)
@@ -99,16 +105,20 @@ qsa_status hx_forward(hx_state *h, qsa_cache *cache, int32_t layer, const hx_row
                        .index_q = gather(h, layer, FX_INDEX_Q, rows, &memory[FX_INDEX_Q]),
                        .index_k = gather(h, layer, FX_INDEX_K, rows, &memory[FX_INDEX_K]),
                        .gate = gather(h, layer, FX_GATE, rows, &memory[FX_GATE])};
-    size_t bytes;
-    FX_OK(qsa_workspace_size(h->context, cache, QSA_STAGE_FORWARD, rows->count, &bytes));
-    void *workspace = fx_alloc(bytes);
     const qsa_rows_out to = {out ? out : own, QSA_F32, (int64_t)(row * 4), (int64_t)g->head_dim * 4};
     const qsa_forward_options options = {.size = sizeof options, .give = give, .lse = lse};
-    const qsa_status status =
-        qsa_forward(h->context, h->layers[layer], cache, layer, &batch, &options, &to, workspace, bytes);
+    qsa_status status;
+    if (host_is_device(h->context)) {
+        status = host_forward(h->context, g, h->layers[layer], cache, layer, &batch, &options, &to);
+    } else {
+        size_t bytes;
+        FX_OK(qsa_workspace_size(h->context, cache, QSA_STAGE_FORWARD, rows->count, &bytes));
+        void *workspace = fx_alloc(bytes);
+        status = qsa_forward(h->context, h->layers[layer], cache, layer, &batch, &options, &to, workspace, bytes);
+        free(workspace);
+    }
     for (int i = 0; i < FX_ARRAYS; i++)
         free(memory[i]);
-    free(workspace);
     free(positions);
     free(own);
     return status;

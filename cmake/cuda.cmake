@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# The plugin libqsa_cuda: src/backend/cuda/*.cu and src/kernels/<stage>/*_cuda*.cu. Strict kernels must not contract, and their
+# divisions and roots are IEEE's; fast ones, <kernel>_cuda_<idea>.cu, may use what the device has. Machine code for sm_90a, and
+# PTX of compute_80 that newer and older devices (8.0 on) compile for themselves; rows that need sm_90a say so inside.
+
+set(QSA_HAS_CUDA FALSE)
+if(NOT QSA_CUDA STREQUAL "OFF")
+    find_program(QSA_NVCC NAMES nvcc PATHS /usr/local/cuda/bin)
+    if(QSA_NVCC)
+        set(CMAKE_CUDA_COMPILER ${QSA_NVCC})
+        set(CMAKE_CUDA_ARCHITECTURES OFF)
+        enable_language(CUDA)
+        set(QSA_HAS_CUDA TRUE)
+    elseif(QSA_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "QSA_CUDA is ON and there is no nvcc")
+    else()
+        message(STATUS "no nvcc: the backend cuda is not built")
+    endif()
+endif()
+
+if(QSA_HAS_CUDA)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.cu src/kernels/*/*_cuda*.cu)
+    add_library(qsa_cuda SHARED ${cuda_sources})
+    set_target_properties(qsa_cuda PROPERTIES
+        VERSION ${PROJECT_VERSION} SOVERSION ${QSA_SOVERSION} POSITION_INDEPENDENT_CODE ON
+        CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
+        CUDA_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    target_include_directories(qsa_cuda PRIVATE include src)
+    target_compile_options(qsa_cuda PRIVATE
+        "SHELL:-gencode arch=compute_90a,code=sm_90a" "SHELL:-gencode arch=compute_80,code=compute_80"
+        --fmad=false --prec-div=true --prec-sqrt=true --ftz=false
+        "SHELL:-Xcompiler -Wall,-Wextra,-ffp-contract=off")
+    foreach(file IN LISTS cuda_sources)
+        if(file MATCHES "_cuda_[a-z0-9_]+\\.cu$")
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "--fmad=true")
+        endif()
+    endforeach()
+endif()
