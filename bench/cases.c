@@ -6,6 +6,8 @@
 
 #include "bench/cases.h"
 
+#include "bench/device.h"
+
 #include "api/forward.h"
 
 static qsa_row_set rows_of(const bench_world *w, int32_t first, int32_t count) {
@@ -115,8 +117,11 @@ const bench_case *bench_case_of(bench_id id) {
     return &cases[id];
 }
 
-static bool all_numbers(const float *values, size_t count, const char *what, bench_error *error) {
+static bool all_numbers(bench_world *w, const float *array, size_t count, const char *what, bench_error *error) {
     double squares = 0;
+    const float *values = device_values(w, array, count, error);
+    if (!values)
+        return false;
     for (size_t i = 0; i < count; i++)
         squares += (double)values[i] * (double)values[i];
     if (!isfinite(squares) || squares == 0)
@@ -127,7 +132,8 @@ static bool all_numbers(const float *values, size_t count, const char *what, ben
 // The call once, with what it needs; topk and merge take the results of the stage before.
 static qsa_status run_once(bench_world *w, bench_id id) {
     const bench_case *c = bench_case_of(id);
-    qsa_status status = c->appended ? world_append(w) : QSA_OK;
+    const bool appended = c->appended || w->n_device; // device_call takes nothing back
+    qsa_status status = appended ? world_append(w) : QSA_OK;
     if (status == QSA_OK && id == BENCH_TOPK)
         status = bench_call_score(w);
     for (int32_t i = 0; status == QSA_OK && id == BENCH_MERGE && i < w->rows; i++) {
@@ -137,8 +143,8 @@ static qsa_status run_once(bench_world *w, bench_id id) {
         status = attend(&one, i, 1);
     }
     if (status == QSA_OK)
-        status = c->call(w);
-    if (status == QSA_OK && c->appended)
+        status = w->n_device ? device_call(w, id) : c->call(w);
+    if (status == QSA_OK && appended)
         status = world_discard(w);
     return status;
 }
@@ -149,14 +155,16 @@ bool bench_case_ready(bench_world *w, bench_id id, bench_error *error) {
     if ((c->selects && !world_select(w, w->options->selection, error)) ||
         (c->scores && !world_select(w, BENCH_SCORED, error)))
         return false;
+    if (w->options->backend == QSA_BACKEND_CUDA && !device_move(w, id, error))
+        return false;
     if (run_once(w, id) != QSA_OK)
         return bench_fail_library(error);
     const size_t vector = (size_t)g->heads * (size_t)g->head_dim;
     if (id == BENCH_SCORE)
-        return w->cells[0] < g->ratio || all_numbers(w->scores, (size_t)(w->cells[0] / g->ratio), "scores", error);
+        return w->cells[0] < g->ratio || all_numbers(w, w->scores, (size_t)(w->cells[0] / g->ratio), "scores", error);
     if (id == BENCH_PREP)
-        return all_numbers(w->q, (size_t)w->rows * vector, "queries", error);
+        return all_numbers(w, w->q, (size_t)w->rows * vector, "queries", error);
     if (c->selects || c->scores)
-        return all_numbers(w->out.data, (size_t)w->rows * vector, "outputs", error);
+        return all_numbers(w, w->out.data, (size_t)w->rows * vector, "outputs", error);
     return true;
 }

@@ -7,6 +7,8 @@
 
 #include "bench/measure.h"
 
+#include "bench/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,11 +315,15 @@ bool bench_measure(bench_result *r, const bench_options *o, bench_id id, bench_e
                         .against_pos = id == BENCH_STEP ? o->against : -1};
     bench_world world = {0}, against = {0};
     const bool beside = r->against_pos >= 0;
-    name_kernels(r, context);
+    if (o->backend == QSA_BACKEND_CPU)
+        name_kernels(r, context);
     bool right = world_open(&world, o, context, id, r->pos, r->tokens, error) && bench_case_ready(&world, id, error);
     right = right && (!beside || (world_open(&against, o, context, id, r->against_pos, r->tokens, error) &&
                                   bench_case_ready(&against, id, error)));
-    right = right && measure_world(r, &world, beside ? &against : NULL, error);
+    if (o->backend == QSA_BACKEND_CUDA)
+        right = right && device_measure(r, &world, error);
+    else
+        right = right && measure_world(r, &world, beside ? &against : NULL, error);
     world_close(&against);
     world_close(&world);
     qsa_context_destroy(context);

@@ -23,7 +23,9 @@ typedef struct bench_result {
     int bound;                        // the nearer roof
     double of_roof;
     bool fit;
-    double moved; // largest change of that roof between neighbours
+    double of_gather;      // GPU: all rows' keys and values against gathers out of L2
+    double device_roof[3]; // GPU: copy and gather in GB/s, products in TFLOP/s
+    double moved;          // largest change of that roof between neighbours
     bench_work work;
 
     double score_ms;      // topk: scoring, same run

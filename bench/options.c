@@ -15,6 +15,7 @@ const char *const bench_case_name[BENCH_CASES + 1] = {"prompt", "decode", "score
                                                       "prep",   "merge",  "step",  "all"};
 const char *const bench_selection_name[BENCH_SCORED + 1] = {"random", "walk", "recent", "scored"};
 static const char *const type_names[] = {"f32", "f16", "bf16", "i8"}; // from QSA_F32 = 1 on
+static const char *const backend_names[] = {"cpu", "cuda"};
 static const char *const class_names[] = {"strict", "fast"};
 
 enum {
@@ -89,6 +90,8 @@ enum {
     OPT_POS,
     OPT_KV,
     OPT_BLOCK_KEYS,
+    OPT_BACKEND,
+    OPT_GRAPH,
     OPT_CLASS,
     OPT_KERNEL,
     OPT_THREADS,
@@ -108,6 +111,8 @@ static const struct option table[] = {{"tokens", required_argument, NULL, OPT_TO
                                       {"pos", required_argument, NULL, OPT_POS},
                                       {"kv", required_argument, NULL, OPT_KV},
                                       {"block-keys", required_argument, NULL, OPT_BLOCK_KEYS},
+                                      {"backend", required_argument, NULL, OPT_BACKEND},
+                                      {"graph", no_argument, NULL, OPT_GRAPH},
                                       {"class", required_argument, NULL, OPT_CLASS},
                                       {"kernel", required_argument, NULL, OPT_KERNEL},
                                       {"threads", required_argument, NULL, OPT_THREADS},
@@ -151,6 +156,11 @@ static bool store(int code, const char *text, bench_options *o, bench_error *err
     case OPT_CLASS:
         right = parse_word("--class", text, class_names, 2, &word, error);
         o->kernel_class = word ? QSA_CLASS_FAST : QSA_CLASS_STRICT;
+        o->class_given = true;
+        return right;
+    case OPT_BACKEND:
+        right = parse_word("--backend", text, backend_names, 2, &word, error);
+        o->backend = (qsa_backend)word;
         return right;
     case OPT_SELECTION:
         right = parse_word("--selection", text, bench_selection_name, BENCH_SCORED, &word, error);
@@ -163,6 +173,7 @@ static bool store(int code, const char *text, bench_options *o, bench_error *err
     default:
         o->screen = o->screen || code == OPT_SCREEN;
         o->json = o->json || code == OPT_JSON;
+        o->graph = o->graph || code == OPT_GRAPH;
         o->cold = code == OPT_COLD || (o->cold && code != OPT_HOT);
         o->plot = code == OPT_PLOT ? text : o->plot;
         return true;
@@ -186,6 +197,10 @@ static bool check(const bench_options *o, bench_error *error) {
         return bench_fail(error, "--plot draws every stage and takes no CASE, and there is %s", bench_case_name[o->id]);
     if (o->plot && o->json)
         return bench_fail(error, "--plot writes a picture, --json prints numbers: one of them");
+    if (o->graph && o->backend == QSA_BACKEND_CPU)
+        return bench_fail(error, "--graph is for --backend cuda");
+    if (o->backend == QSA_BACKEND_CUDA && (o->plot || o->against >= 0 || o->screen || o->threads != 1))
+        return bench_fail(error, "--backend cuda takes no --plot, --against, --screen or --threads");
     if (o->against >= 0 && o->id != BENCH_STEP)
         return bench_fail(error, "--against is for step");
     return true;
@@ -227,5 +242,7 @@ bool bench_parse(bench_options *o, int argc, char **argv, bool may_plot, bench_e
     }
     if (optind + 1 < argc)
         return bench_fail(error, "one CASE expected, and there is also %s", argv[optind + 1]);
+    if (o->backend == QSA_BACKEND_CUDA && !o->class_given)
+        o->kernel_class = QSA_CLASS_FAST;
     return check(o, error);
 }

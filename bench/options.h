@@ -47,7 +47,10 @@ typedef struct bench_options {
     int32_t against; // -1: none
     qsa_type kv;
     qsa_type block_keys;
-    qsa_class kernel_class;
+    qsa_backend backend;
+    qsa_class kernel_class; // strict on the CPU, fast on a GPU, unless given
+    bool class_given;
+    bool graph;             // GPU: calls in a captured graph
     bench_kernel kernels[BENCH_MAX_KERNELS];
     int32_t n_kernels;
     int32_t threads;

@@ -54,11 +54,18 @@ void report_lines(const bench_result *r) {
     report_input(r);
     printf("time     median %.4g ms, min %.4g, max %.4g, spread %.1f %%; %d samples of %d call%s\n", r->median_ms,
            r->min_ms, r->max_ms, 100 * spread(r), (int)r->samples, (int)r->calls, r->calls == 1 ? "" : "s");
-    report_beside(r);
+    if (r->options->backend == QSA_BACKEND_CPU)
+        report_beside(r);
     printf("work     %.4g MFLOP, %.4g MB", r->work.operations * 1e-6, r->work.bytes * 1e-6);
     if (r->work.gathered > 0)
         printf(" (%.4g MB of keys and values if no row shared any)", r->work.gathered * 1e-6);
     printf("\nrate     %.4g GFLOP/s, %.4g GB/s\n", per_second(r->work.operations, r), per_second(r->work.bytes, r));
+    if (r->options->backend == QSA_BACKEND_CUDA) {
+        printf("roofs    copy %.4g GB/s, gather out of L2 %.4g GB/s, mma %.4g TFLOP/s (%s), between the samples\n",
+               r->device_roof[0], r->device_roof[1], r->device_roof[2], r->loops);
+        printf("of roof  copy %.3f, gather %.3f, mma %.3f\n", r->of_read, r->of_gather, r->of_fma);
+        return;
+    }
     printf("roofs    ");
     for (int roof = 0; roof < ROOFS; roof++)
         printf("%s%s %.4g %s", roof ? ", " : "", roof_name[roof], r->roof.of[roof], roof_unit[roof]);
@@ -75,6 +82,14 @@ void report_table_head(void) {
 }
 
 void report_table_row(const bench_result *r) {
+    if (r->options->backend == QSA_BACKEND_CUDA) {
+        printf("%-10s %6d %7d %-6s %10.4g %10.4g %5.1f %% %9.4g %8.4g %5.3f %-4s %s\n", bench_case_name[r->id],
+               (int)r->tokens, (int)r->pos, r->selects ? bench_selection_name[r->selection] : "-", r->median_ms,
+               r->min_ms, 100 * spread(r), per_second(r->work.operations, r), per_second(r->work.bytes, r), r->of_roof,
+               r->of_read > r->of_fma ? "copy" : "mma", r->kernel);
+        fflush(stdout);
+        return;
+    }
     printf("%-10s %6d %7d %-6s %10.4g %10.4g %5.1f %% %9.4g %8.4g %5.3f %-4s%s %s\n", bench_case_name[r->id],
            (int)r->tokens, (int)r->pos, r->selects ? bench_selection_name[r->selection] : "-", r->median_ms, r->min_ms,
            100 * spread(r), per_second(r->work.operations, r), per_second(r->work.bytes, r), r->of_roof,
@@ -143,13 +158,23 @@ void report_json(bench_json *json, const bench_result *r) {
     json_close(json, '}');
     json_number(json, "gflops", per_second(r->work.operations, r));
     json_number(json, "gbps", per_second(r->work.bytes, r));
+    const bool device = r->options->backend == QSA_BACKEND_CUDA;
     json_open(json, "roof", '{');
-    for (int roof = 0; roof < ROOFS; roof++)
+    for (int roof = 0; roof < ROOFS && !device; roof++)
         json_number(json, roof_name[roof], r->roof.of[roof]);
+    if (device) {
+        json_number(json, "copy", r->device_roof[0]);
+        json_number(json, "gather", r->device_roof[1]);
+        json_number(json, "mma", r->device_roof[2]);
+    }
     json_close(json, '}');
-    json_word(json, "bound", roof_name[r->bound]);
+    json_word(json, "bound", device ? r->of_read > r->of_fma ? "copy" : "mma" : roof_name[r->bound]);
     json_number(json, "of_roof", r->of_roof);
     json_truth(json, "fit", r->fit);
+    if (device) {
+        json_word(json, "backend", "cuda");
+        json_truth(json, "graph", r->options->graph);
+    }
     if (r->id == BENCH_TOPK)
         json_number(json, "score_ms", r->score_ms);
     if (r->id == BENCH_STEP)

@@ -7,6 +7,7 @@
 #include "bench/world.h"
 
 #include "bench/bench.h"
+#include "bench/device.h"
 #include "num/load.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ qsa_context *world_context(const bench_options *options, bench_error *error) {
     qsa_context_config config;
     qsa_context_config_init(&config);
     config.threads = options->threads;
+    config.backend = options->backend;
     config.kernel_class = options->kernel_class;
     qsa_context *context = NULL;
     qsa_status status = qsa_context_create(&config, &context);
@@ -133,6 +135,8 @@ static bool make_workspace(bench_world *w, bench_error *error) {
             return bench_fail_library(error);
         w->workspace_bytes = bytes > w->workspace_bytes ? bytes : w->workspace_bytes;
     }
+    if (w->options->backend == QSA_BACKEND_CUDA)
+        return true; // device_move makes it
     w->workspace = world_array(w, w->workspace_bytes, 1, error);
     return w->workspace != NULL;
 }
@@ -178,7 +182,7 @@ bool world_open(bench_world *w, const bench_options *options, qsa_context *conte
                        .pos = pos,
                        .tokens = tokens,
                        .rows = tokens * options->seqs};
-    w->group = w->rows < waves ? w->rows : waves;
+    w->group = w->rows < waves || options->backend == QSA_BACKEND_CUDA ? w->rows : waves;
     const size_t rows = (size_t)w->rows;
     bool made = qsa_geometry_preset("qwen3.8-flash-next", &w->geometry) == QSA_OK || bench_fail_library(error);
     made = made && (w->sequences = world_array(w, rows, sizeof(int32_t), error)) != NULL;
@@ -192,6 +196,7 @@ bool world_open(bench_world *w, const bench_options *options, qsa_context *conte
 }
 
 void world_close(bench_world *w) {
+    device_free(w);
     qsa_cache_destroy(w->cache);
     qsa_layer_destroy(w->layer);
     for (int32_t i = 0; i < w->n_buffers; i++)
@@ -221,6 +226,8 @@ bool world_logits(bench_world *w, double *deviation, bench_error *error) {
     if (w->options->kv == QSA_I8)
         cells.k_scales = malloc(vectors * (size_t)groups * 2);
     bool made = cells.k && (cells.k_scales || w->options->kv != QSA_I8);
+    const float *q = device_values(w, w->q, (size_t)g->heads * (size_t)dim, error);
+    made = made && q;
     if (!made)
         bench_say(error, "no memory for %d cells", (int)count);
     made =
@@ -234,7 +241,7 @@ bool world_logits(bench_world *w, double *deviation, bench_error *error) {
         for (int32_t h = first; h < first + heads; h++) {
             double dot = 0;
             for (int32_t d = 0; d < dim; d++)
-                dot += (double)w->q[(size_t)h * (size_t)dim + (size_t)d] * (double)key[d];
+                dot += (double)q[(size_t)h * (size_t)dim + (size_t)d] * (double)key[d];
             dot /= sqrt((double)dim);
             sum += dot;
             squares += dot * dot;

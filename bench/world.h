@@ -45,6 +45,11 @@ typedef struct bench_world {
     // units of one row's blocks (0: fewer rows), and the mean Jaccard index of neighbours (0: one row).
     double unique_cells, union8, union16, jaccard;
 
+    // On a GPU: what of the above lies there.
+    void *device_memory[WORLD_BUFFERS];
+    size_t device_bytes[WORLD_BUFFERS];
+    int32_t n_device;
+
     struct {
         void *memory;
     } buffers[WORLD_BUFFERS];

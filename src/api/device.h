@@ -64,6 +64,17 @@ qsa_status qsa_device_merge(qsa_context *context, const qsa_geometry *geometry, 
                             float *lse);
 qsa_status qsa_device_gate(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const qsa_rows *x,
                            const qsa_rows *gate, const qsa_rows_out *out);
+// The fast kernels alone, for measurements: score and selection, attention with gate. The workspace is forward's.
+qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
+                             const qsa_row_set *rows, const float *index_q, const qsa_selection *selection,
+                             void *workspace);
+qsa_status qsa_device_attention(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
+                                const qsa_row_set *rows, const float *q, const qsa_selection *selection,
+                                const qsa_rows *gate, const qsa_rows_out *out, void *workspace);
+static inline unsigned char *qsa_device_align(void *workspace) {
+    const uintptr_t at = (uintptr_t)workspace;
+    return (unsigned char *)workspace + (256 - at % 256) % 256;
+}
 // Raw index keys of cells [first, first + cells) of sequences, spans[3 * i ...], from the pending bank to the committed one.
 qsa_status qsa_device_commit(const char *call, const qsa_cache *cache, int32_t count);
 

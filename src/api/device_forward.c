@@ -267,11 +267,6 @@ static qsa_status run_layer(qsa_context *context, const qsa_layer *layer, const 
     return run_attention(context, &on, &p, memory, batch, most, &chosen, out, options ? options->lse : NULL);
 }
 
-static unsigned char *align_to(void *workspace) {
-    const uintptr_t at = (uintptr_t)workspace;
-    return (unsigned char *)workspace + (256 - at % 256) % 256;
-}
-
 qsa_status qsa_device_forward(qsa_context *context, const qsa_layer *layer, qsa_cache *cache, int32_t layer_index,
                               const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                               void *workspace) {
@@ -282,7 +277,7 @@ qsa_status qsa_device_forward(qsa_context *context, const qsa_layer *layer, qsa_
     int32_t most;
     QSA_TRY(begin("qsa_forward", context, cache, batch, &plan, &most));
     const qsa_status status =
-        run_layer(context, layer, cache, layer_index, batch, options, out, align_to(workspace), most);
+        run_layer(context, layer, cache, layer_index, batch, options, out, qsa_device_align(workspace), most);
     if (status == QSA_OK)
         cache->written[layer_index] = 1;
     else if (fresh)

@@ -108,3 +108,45 @@ qsa_status qsa_device_gate(qsa_context *context, const qsa_geometry *geometry, i
     const qsa_cuda_gate_args args = {.geometry = *geometry, .count = rows, .x = *x, .gate = *gate, .out = *out};
     return qsa_device_check("qsa_gate", device, device->ops->gate(device->handle, &args, device->stream));
 }
+
+qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
+                             const qsa_row_set *rows, const float *index_q, const qsa_selection *selection,
+                             void *workspace) {
+    const qsa_device *device = context->device;
+    int32_t most;
+    QSA_TRY(plan_rows("qsa_choose", context, rows->rows, rows->sequences, rows->cells));
+    QSA_TRY(qsa_device_most("qsa_choose", context, cache, most_of(rows->cells, rows->rows), &most));
+    const qsa_cuda_cache on = qsa_device_cache(cache, layer_index);
+    const qsa_cuda_choose_args args = {
+        .cache = on,
+        .rows = device->plan,
+        .count = rows->rows,
+        .most_cells = most,
+        .index_q = index_q,
+        .selection = selection_of(selection),
+        .scratch = qsa_device_align(workspace),
+        .scratch_bytes = device->ops->choose_scratch(device->handle, &on, rows->rows, cache->config.max_cells)};
+    return qsa_device_check("qsa_choose", device, device->ops->choose(device->handle, &args, device->stream));
+}
+
+qsa_status qsa_device_attention(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
+                                const qsa_row_set *rows, const float *q, const qsa_selection *selection,
+                                const qsa_rows *gate, const qsa_rows_out *out, void *workspace) {
+    const qsa_device *device = context->device;
+    int32_t most;
+    QSA_TRY(plan_rows("qsa_attention", context, rows->rows, rows->sequences, rows->cells));
+    QSA_TRY(qsa_device_most("qsa_attention", context, cache, most_of(rows->cells, rows->rows), &most));
+    const qsa_cuda_cache on = qsa_device_cache(cache, layer_index);
+    const qsa_cuda_attention_args args = {
+        .cache = on,
+        .rows = device->plan,
+        .count = rows->rows,
+        .most_cells = most,
+        .q = q,
+        .selection = selection_of(selection),
+        .gate = gate ? *gate : (qsa_rows){0},
+        .out = *out,
+        .scratch = qsa_device_align(workspace),
+        .scratch_bytes = device->ops->attention_scratch(device->handle, &on, rows->rows)};
+    return qsa_device_check("qsa_attention", device, device->ops->attention(device->handle, &args, device->stream));
+}

@@ -19,6 +19,18 @@ enum {
     QSA_DEVICE_ROWS = 32768,      // most rows of a batch
 };
 
+// Roofs of a device, and the work of one round.
+enum {
+    QSA_ROOF_COPY = 0,   // the first half of the memory to the second: bytes read and written
+    QSA_ROOF_GATHER = 1, // a KiB at a time out of the first 32 MiB, which L2 holds
+    QSA_ROOF_TENSOR = 2, // mma.sync m16n8k16 of halves with float sums, in registers
+    QSA_ROOFS = 3,
+    QSA_ROOF_GATHER_BLOCKS = 1056, // of 8 warps
+    QSA_ROOF_GATHER_PIECES = 64,   // KiB that a warp reads
+    QSA_ROOF_TENSOR_BLOCKS = 1056, // of 8 warps
+    QSA_ROOF_TENSOR_ROUNDS = 512,  // of 8 products of 4096 operations
+};
+
 typedef struct qsa_device_ops {
     uint32_t abi;
     // Sums of the sizes of all argument structs: a plugin of another build is refused.
@@ -42,6 +54,20 @@ typedef struct qsa_device_ops {
     int (*wait)(void *handle, void *stream);
     // *capturing: 1 while the stream is being captured into a graph.
     int (*capturing)(void *handle, void *stream, int *capturing);
+    // Streams, captured graphs and events, for measurements and tests: an engine has its own.
+    int (*stream_create)(void *handle, void **stream);
+    void (*stream_destroy)(void *handle, void *stream);
+    int (*capture_begin)(void *handle, void *stream);
+    int (*capture_end)(void *handle, void *stream, void **graph);
+    int (*graph_launch)(void *handle, void *graph, void *stream);
+    void (*graph_destroy)(void *handle, void *graph);
+    int (*event_create)(void *handle, void **event);
+    void (*event_destroy)(void *handle, void *event);
+    int (*event_record)(void *handle, void *event, void *stream);
+    // Milliseconds between two recorded events; waits for the second.
+    int (*event_between)(void *handle, void *first, void *second, float *ms);
+    // QSA_ROOF_* `rounds` times; memory of 2^28 bytes or more.
+    int (*roof)(void *handle, int which, void *memory, size_t bytes, int rounds, void *stream);
     // Small host arrays to the device without waiting for it: fill the memory that stage gives (bytes <= the size of
     // QSA_DEVICE_ROWS rows; NULL on error), then send. One at a time.
     void *(*stage)(void *handle, size_t bytes);

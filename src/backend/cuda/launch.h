@@ -5,7 +5,7 @@
 #ifndef QSA_BACKEND_CUDA_LAUNCH_H
 #define QSA_BACKEND_CUDA_LAUNCH_H
 
-#include "kernels/cuda_args.h"
+#include "backend/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,9 @@ int qsa_choose_cuda_mma(const qsa_cuda_choose_args *args, void *stream);
 int qsa_attention_cuda_mma_serves(const qsa_cuda_cache *cache);
 size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count);
 int qsa_attention_cuda_mma(const qsa_cuda_attention_args *args, void *stream);
+
+// What the device can do, to compare with; `memory` has `bytes` bytes, 2^28 at least.
+int qsa_roof_cuda(int which, void *memory, size_t bytes, int rounds, void *stream);
 
 #ifdef __cplusplus
 }

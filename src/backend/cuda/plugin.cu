@@ -202,6 +202,67 @@ int send_memory(void *handle, void *to, size_t bytes, void *stream) {
     });
 }
 
+int create_stream(void *handle, void **stream) {
+    return with_device(handle, [&] {
+        return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t *>(stream), cudaStreamNonBlocking);
+    });
+}
+
+void destroy_stream(void *handle, void *stream) {
+    with_device(handle, [&] { return cudaStreamDestroy(stream_of(stream)); });
+}
+
+int begin_capture(void *handle, void *stream) {
+    return with_device(handle,
+                       [&] { return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal); });
+}
+
+int end_capture(void *handle, void *stream, void **graph) {
+    return with_device(handle, [&] {
+        cudaGraph_t captured = nullptr;
+        cudaError_t status = cudaStreamEndCapture(stream_of(stream), &captured);
+        if (status == cudaSuccess)
+            status = cudaGraphInstantiate(reinterpret_cast<cudaGraphExec_t *>(graph), captured, 0);
+        if (captured)
+            cudaGraphDestroy(captured);
+        return status;
+    });
+}
+
+int launch_graph(void *handle, void *graph, void *stream) {
+    return with_device(handle,
+                       [&] { return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)); });
+}
+
+void destroy_graph(void *handle, void *graph) {
+    with_device(handle, [&] { return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); });
+}
+
+int create_event(void *handle, void **event) {
+    return with_device(handle, [&] { return cudaEventCreate(reinterpret_cast<cudaEvent_t *>(event)); });
+}
+
+void destroy_event(void *handle, void *event) {
+    with_device(handle, [&] { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); });
+}
+
+int record_event(void *handle, void *event, void *stream) {
+    return with_device(handle, [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), stream_of(stream)); });
+}
+
+int between_events(void *handle, void *first, void *second, float *ms) {
+    return with_device(handle, [&] {
+        const cudaError_t status = cudaEventSynchronize(static_cast<cudaEvent_t>(second));
+        return status == cudaSuccess ? cudaEventElapsedTime(ms, static_cast<cudaEvent_t>(first),
+                                                            static_cast<cudaEvent_t>(second))
+                                     : status;
+    });
+}
+
+int run_roof(void *handle, int which, void *memory, size_t bytes, int rounds, void *stream) {
+    return with_device(handle, [&] { return qsa_roof_cuda(which, memory, bytes, rounds, stream); });
+}
+
 // One function per kernel: the arguments through, on the right device.
 #define QSA_LAUNCHER(kernel, row)                                                                                      \
     int launch_##kernel(void *handle, const qsa_cuda_##kernel##_args *args, void *stream) {                            \
@@ -254,6 +315,17 @@ extern "C" __attribute__((visibility("default"))) const qsa_device_ops *qsa_devi
     ops.fill = fill_memory;
     ops.wait = wait_for;
     ops.capturing = is_capturing;
+    ops.stream_create = create_stream;
+    ops.stream_destroy = destroy_stream;
+    ops.capture_begin = begin_capture;
+    ops.capture_end = end_capture;
+    ops.graph_launch = launch_graph;
+    ops.graph_destroy = destroy_graph;
+    ops.event_create = create_event;
+    ops.event_destroy = destroy_event;
+    ops.event_record = record_event;
+    ops.event_between = between_events;
+    ops.roof = run_roof;
     ops.stage = stage_memory;
     ops.send = send_memory;
     ops.prep = launch_prep;
