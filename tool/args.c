@@ -133,10 +133,14 @@ bool args_pipeline(int code, const char *value, pipeline_options *options, tool_
     case ARGS_CLASS:
         right = choose("--class", value, classes, &chosen, error);
         options->kernel_class = right ? (qsa_class)chosen : options->kernel_class;
+        options->class_given = right;
         return right;
     case ARGS_BACKEND:
         right = choose("--backend", value, backends, &chosen, error);
         options->backend = right ? (qsa_backend)chosen : options->backend;
+        if (!options->class_given) {
+            options->kernel_class = options->backend == QSA_BACKEND_CUDA ? QSA_CLASS_FAST : QSA_CLASS_STRICT;
+        }
         return right;
     case ARGS_KERNEL:
         return add_kernel(value, options, error);

@@ -4,6 +4,8 @@
 
 #include "kernel_list.h"
 
+#include "host/host_call.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -34,9 +36,21 @@ kernel_names kernel_picked(const qsa_context *context, const char *stage, const 
     for (int32_t i = 0; i < qsa_kernel_count(); i++) {
         const qsa_kernel_info info = kernel_row(i);
         const char *name = qsa_context_kernel(context, info.kernel);
-        if (name && strcmp(info.stage, stage) == 0 && kernel_is_first(i) && used < sizeof names.text) {
+        // On a GPU one row is several of the table's kernels.
+        if (name && strcmp(info.stage, stage) == 0 && kernel_is_first(i) && used < sizeof names.text &&
+            !strstr(names.text, name)) {
             used += (size_t)snprintf(names.text + used, sizeof names.text - used, "%s%s", used ? separator : "", name);
         }
     }
     return names;
+}
+
+kernel_names kernel_used(const qsa_context *context, const qsa_cache *cache, const char *stage, const char *separator) {
+    if (strcmp(stage, "attend") == 0 && host_has_fast(context, cache, 0)) {
+        return (kernel_names){"attention_cuda"};
+    }
+    if (strcmp(stage, "merge") == 0 && host_has_fast(context, cache, 0)) {
+        return (kernel_names){"gate_cuda"};
+    }
+    return kernel_picked(context, stage, separator);
 }

@@ -23,5 +23,7 @@ typedef struct kernel_names {
     char text[512];
 } kernel_names;
 kernel_names kernel_picked(const qsa_context *context, const char *stage, const char *separator);
+// The same of a run over a cache: the fast kernel of a GPU takes the place of attend and merge where it serves the cache.
+kernel_names kernel_used(const qsa_context *context, const qsa_cache *cache, const char *stage, const char *separator);
 
 #endif

@@ -46,7 +46,8 @@ typedef struct pipeline_options {
     qsa_type kv;
     qsa_type block_keys;
     qsa_rule rule;
-    qsa_class kernel_class;
+    qsa_class kernel_class; // strict on the CPU, fast on a GPU, unless class_given
+    bool class_given;
     qsa_backend backend;
     int32_t threads; // 1..1024
     int32_t chunk;   // rows per call, >= 1

@@ -5,6 +5,8 @@
 
 #include "pipeline_scratch.h"
 
+#include "host/host_call.h"
+
 #include <string.h>
 
 static int32_t min_rows(int64_t a, int64_t b) {
@@ -82,7 +84,11 @@ static bool run_prep(pipeline *run, pipeline_scratch *s, const int32_t *tokens, 
         .cells = s->cells,
     };
     const double start = tool_now_ms();
-    if (qsa_prep(run->context, run->layer, run->cache, 0, &batch, &out, s->workspace, run->workspace_bytes) != QSA_OK) {
+    const qsa_status status =
+        host_is_device(run->context)
+            ? host_prep(run->context, &run->geometry, run->layer, run->cache, 0, &batch, &out)
+            : qsa_prep(run->context, run->layer, run->cache, 0, &batch, &out, s->workspace, run->workspace_bytes);
+    if (status != QSA_OK) {
         return tool_fail_qsa(error, "prep");
     }
     run->ms[PIPELINE_PREP] += tool_now_ms() - start;
@@ -91,6 +97,33 @@ static bool run_prep(pipeline *run, pipeline_scratch *s, const int32_t *tokens, 
         keep_row(run->v, tokens[i], s->v, i, kv);
     }
     return true;
+}
+
+// The same on a GPU, its copies included in the times; the fast kernels where there are such.
+static bool attend_on_device(pipeline *run, pipeline_scratch *s, const qsa_row_set *set, const qsa_rows *gate,
+                             const qsa_rows *attn, const qsa_rows_out *to_attn, const qsa_rows_out *to_gated,
+                             tool_error *error) {
+    const qsa_geometry *g = &run->geometry;
+    const double start = tool_now_ms();
+    double attended;
+    qsa_status status;
+    if (host_has_fast(run->context, run->cache, 0)) {
+        status = host_attention(run->context, g, run->cache, 0, set, s->step_q, &s->selection, NULL, to_attn);
+        attended = tool_now_ms();
+    } else {
+        status = host_attend(run->context, g, run->cache, 0, set, s->step_q, &s->selection, s->records,
+                             s->record_stride, s->chunks);
+        attended = tool_now_ms();
+        if (status == QSA_OK) {
+            status = host_merge(run->context, g, set->rows, s->records, s->record_stride, s->chunks, NULL, to_attn, NULL);
+        }
+    }
+    if (status == QSA_OK) {
+        status = host_gate(run->context, g, set->rows, attn, gate, to_gated);
+    }
+    run->ms[PIPELINE_ATTEND] += attended - start;
+    run->ms[PIPELINE_MERGE] += tool_now_ms() - attended;
+    return status == QSA_OK || tool_fail_qsa(error, "attend");
 }
 
 // Attention of `rows` rows that stand in the step's buffers, over s->selection.
@@ -104,6 +137,9 @@ static bool run_attend(pipeline *run, pipeline_scratch *s, int32_t rows, tool_er
     const qsa_rows_out to_attn = {s->attn, QSA_F32, attn.row_stride, attn.head_stride};
     const qsa_rows_out to_gated = {s->gated, QSA_F32, attn.row_stride, attn.head_stride};
     const double start = tool_now_ms();
+    if (host_is_device(run->context)) {
+        return attend_on_device(run, s, &set, &gate, &attn, &to_attn, &to_gated, error);
+    }
     if (qsa_attend(run->context, run->cache, 0, &set, s->step_q, &s->selection, s->records, s->record_stride, s->chunks,
                    s->workspace, run->workspace_bytes) != QSA_OK) {
         return tool_fail_qsa(error, "attend");
@@ -121,6 +157,17 @@ static bool run_attend(pipeline *run, pipeline_scratch *s, int32_t rows, tool_er
 static bool run_select(pipeline *run, pipeline_scratch *s, int32_t rows, tool_error *error) {
     const qsa_row_set set = {sizeof set, rows, s->step_sequences, s->step_cells};
     const double start = tool_now_ms();
+    if (host_is_device(run->context)) {
+        // The scores are wanted for the comparison, so the stages run by the strict kernels.
+        const qsa_geometry *g = &run->geometry;
+        if (host_score(run->context, g, run->cache, 0, &set, s->step_index_q, s->scores, s->score_stride) != QSA_OK ||
+            host_topk(run->context, g, run->options.rule, rows, s->step_cells, s->scores, s->score_stride,
+                      &s->selection) != QSA_OK) {
+            return tool_fail_qsa(error, "score");
+        }
+        run->ms[PIPELINE_SCORE] += tool_now_ms() - start;
+        return true;
+    }
     if (qsa_score(run->context, run->cache, 0, &set, s->step_index_q, s->scores, s->score_stride, s->workspace,
                   run->workspace_bytes) != QSA_OK) {
         return tool_fail_qsa(error, "score");

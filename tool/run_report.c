@@ -52,10 +52,10 @@ static json_t *json_errors(const comparison *result) {
     return errors;
 }
 
-static json_t *json_kernels(const qsa_context *context) {
+static json_t *json_kernels(const pipeline *run) {
     json_t *kernels = json_object();
     for (int i = 0; i < KERNEL_STAGES; i++) {
-        json_object_set_new(kernels, kernel_stages[i], json_string(kernel_picked(context, kernel_stages[i], ",").text));
+        json_object_set_new(kernels, kernel_stages[i], json_string(kernel_used(run->context, run->cache, kernel_stages[i], ",").text));
     }
     return kernels;
 }
@@ -81,7 +81,7 @@ bool run_print_json(const run_report *report, tool_error *error) {
                                tool_class_name(options->kernel_class), "threads", options->threads, "chunk",
                                options->chunk, "tokens", (json_int_t)run->tokens, "rows", (json_int_t)run->attending);
     json_t *rest = json_pack("{s:o, s:{s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:I, s:I}, s:s, s:b}", "kernels",
-                             json_kernels(run->context), "selection", "equal", (json_int_t)rows[COMPARE_EQUAL], "tie",
+                             json_kernels(run), "selection", "equal", (json_int_t)rows[COMPARE_EQUAL], "tie",
                              (json_int_t)rows[COMPARE_TIE], "near", (json_int_t)rows[COMPARE_NEAR], "wrong",
                              (json_int_t)rows[COMPARE_WRONG], "error", json_errors(report->result), "ms",
                              json_times(run), "memory", "cache_bytes", (json_int_t)run->cache_bytes, "workspace_bytes",

@@ -41,7 +41,7 @@ static void print_costs(const pipeline *run) {
     printf("\nstage             ms  kernels\n");
     for (int i = 0; i < PIPELINE_STAGES; i++) {
         printf("%-9s %10.2f  %s\n", stage_names[i], run->ms[i],
-               i == PIPELINE_PROJECT ? "sgemm" : kernel_picked(run->context, stage_names[i], " ").text);
+               i == PIPELINE_PROJECT ? "sgemm" : kernel_used(run->context, run->cache, stage_names[i], " ").text);
     }
     printf("%-9s %10.2f  %.1f tokens/s\n\n", "total", run->total_ms,
            run->total_ms > 0 ? (double)run->tokens / run->total_ms * 1e3 : 0.0);

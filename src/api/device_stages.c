@@ -124,6 +124,7 @@ qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32
         .most_cells = most,
         .index_q = index_q,
         .selection = selection_of(selection),
+        .identity = 1,
         .scratch = qsa_device_align(workspace),
         .scratch_bytes = device->ops->choose_scratch(device->handle, &on, rows->rows, cache->config.max_cells)};
     return qsa_device_check("qsa_choose", device, device->ops->choose(device->handle, &args, device->stream));

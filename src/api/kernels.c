@@ -2,7 +2,7 @@
 //
 // The kernel table as the caller sees it: listing, forcing rows of a stage, and the names of what is picked.
 
-#include "api/internal.h"
+#include "api/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +55,26 @@ static qsa_status unknown_name(const char *stage, const char *name) {
                     list);
 }
 
+// On a device the strict rows can be forced: `cuda` of the stages score and attend, which class fast leaves otherwise; the
+// other stages have no others.
+static qsa_status force_strict(qsa_context *context, const char *stage, const char *name) {
+    const int known = strcmp(stage, "prep") == 0 || strcmp(stage, "score") == 0 || strcmp(stage, "topk") == 0 ||
+                      strcmp(stage, "attend") == 0 || strcmp(stage, "merge") == 0;
+    QSA_REQUIRE_ARG(known && strcmp(name, "cuda") == 0,
+                    "qsa_context_set_kernel: backend cuda has the row cuda of the stages prep, score, topk, attend and "
+                    "merge, and not %.64s of %.64s",
+                    name, stage);
+    context->device->strict_score |= strcmp(stage, "score") == 0 || strcmp(stage, "topk") == 0;
+    context->device->strict_attend |= strcmp(stage, "attend") == 0 || strcmp(stage, "merge") == 0;
+    return QSA_OK;
+}
+
 qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage, const char *name) {
     QSA_REQUIRE_ARG(context, "qsa_context_set_kernel: context is null");
     QSA_REQUIRE_ARG(stage, "qsa_context_set_kernel: stage is null");
     QSA_REQUIRE_ARG(name, "qsa_context_set_kernel: name is null");
+    if (context->device)
+        return force_strict(context, stage, name);
     int found = 0;
     for (int32_t i = 0; i < qsa_table_rows(); i++) {
         const qsa_kernel_row *row = qsa_table_row(i);
@@ -89,6 +105,16 @@ qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage, const
 
 const char *qsa_context_kernel(const qsa_context *context, const char *kernel) {
     if (!context || !kernel)
+        return NULL;
+    static const char *const on_device[][2] = {{"norm_rope", "prep_cuda"}, {"angles", "prep_cuda"},
+                                               {"store", "prep_cuda"},     {"pool", "prep_cuda"},
+                                               {"prep_token", "prep_cuda"}, {"score", "score_cuda"},
+                                               {"topk", "topk_cuda"},      {"attend", "attend_cuda"},
+                                               {"merge", "merge_cuda"},    {"gate", "gate_cuda"}};
+    for (size_t i = 0; context->device && i < sizeof on_device / sizeof on_device[0]; i++)
+        if (strcmp(on_device[i][0], kernel) == 0)
+            return on_device[i][1];
+    if (context->device)
         return NULL;
     for (int k = 0; k < QSA_K_COUNT; k++)
         if (strcmp(context->picked[k]->kernel, kernel) == 0)
