@@ -138,7 +138,7 @@ static std::vector<int32_t> choose(const qsa_geometry &g, qsa_rule rule, int32_t
     const int32_t blocks = n / g.ratio;
     int32_t rest = rule == QSA_RULE_CUT ? g.ratio - 1 - n % g.ratio : 0, take = g.budget / g.ratio + (rest > 0);
     if (chance(4)) // fewer were given
-        take = below((int64_t)take + 1), rest = 0;
+        take = below((int64_t)g.budget / g.ratio + 1), rest = 0;
     *count = take;
     for (int32_t b = 0, k = 0; b < blocks && k < take; b++)
         if (below(blocks - b) < take - k)

@@ -9,7 +9,14 @@
 
 namespace {
 
-enum { THREADS = 256, LANE_STEPS = 16, HELD_DIMS = 16 * LANE_STEPS, Q_HEADS = 16, PITCH = QSA_MAX_HEADS_PER_KV + 4 };
+enum {
+    THREADS = 256,
+    LANE_STEPS = 16,
+    HELD_DIMS = 16 * LANE_STEPS,
+    Q_HEADS = 16,
+    BATCH = 16,
+    PITCH = QSA_MAX_HEADS_PER_KV + 4
+};
 
 struct shared {
     // Queries of some heads, so that a thread reads four of its elements at once: [head][step / 4][lane][step % 4].
@@ -30,6 +37,12 @@ template <int FORMAT> __device__ __forceinline__ const char *row_at(const void *
     return (const char *)rows + at * dim * (FORMAT == QSA_F32 ? 4 : FORMAT == QSA_I8 ? 1 : 2);
 }
 
+// A row that may be read in place of one that is not there, so that loads wait for no branch; its logit is not looked
+// at.
+__device__ __forceinline__ int64_t readable(int64_t at) {
+    return at < 0 ? 0 : at;
+}
+
 // Logits of all heads with the thread's four cells, for up to 256 dims: zeros behind the last dim change no sum.
 template <int FORMAT> __device__ void logits(const chunk *c, shared *s, float scale) {
     const int lane = threadIdx.x & 15, cell = (int)threadIdx.x / 16 * 4;
@@ -37,13 +50,13 @@ template <int FORMAT> __device__ void logits(const chunk *c, shared *s, float sc
     float key[4][LANE_STEPS];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        const int64_t at = cell + e < c->count ? s->at[cell + e] : -1;
-        const char *row = row_at<FORMAT>(c->cache->k, at < 0 ? 0 : at, c->dim);
-        const uint16_t *scales = FORMAT == QSA_I8 ? c->cache->k_scales + (at < 0 ? 0 : at) * c->groups : NULL;
+        const int64_t at = readable(s->at[cell + e]);
+        const char *row = row_at<FORMAT>(c->cache->k, at, c->dim);
+        const uint16_t *scales = FORMAT == QSA_I8 ? c->cache->k_scales + at * c->groups : NULL;
 #pragma unroll
         for (int k = 0; k < LANE_STEPS; k++) {
             const int d = 16 * k + lane;
-            const bool there = at >= 0 && d < c->dim;
+            const bool there = d < c->dim;
             const float group = FORMAT == QSA_I8 && there ? qsa_cuda_half(scales[k / 4]) : 0.0f;
             key[e][k] = there ? qsa_cuda_decode<FORMAT>(row, d, group) : 0.0f;
         }
@@ -81,12 +94,11 @@ template <int FORMAT> __device__ void logits_wide(const chunk *c, shared *s, flo
     const int lane = threadIdx.x & 15;
     const unsigned mask = qsa_cuda_lanes();
     for (int cell = (int)threadIdx.x / 16; cell < c->count; cell += THREADS / 16) {
-        const int64_t at = s->at[cell] < 0 ? 0 : s->at[cell];
-        const int32_t dim = s->at[cell] < 0 ? 0 : c->dim;
+        const int64_t at = readable(s->at[cell]);
         const char *row = row_at<FORMAT>(c->cache->k, at, c->dim);
         for (int32_t h = 0; h < c->heads; h++) {
             float dot = 0.0f;
-            for (int32_t d = lane; d < dim; d += QSA_LANES) {
+            for (int32_t d = lane; d < c->dim; d += QSA_LANES) {
                 const float group =
                     FORMAT == QSA_I8 ? qsa_cuda_half(c->cache->k_scales[at * c->groups + d / QSA_GROUP]) : 0.0f;
                 dot = fmaf(c->q[(int64_t)h * c->dim + d], qsa_cuda_decode<FORMAT>(row, d, group), dot);
@@ -135,32 +147,46 @@ __device__ void softmax(const chunk *c, shared *s) {
     }
 }
 
-// O of HEADS heads at a time.
+template <int FORMAT>
+__device__ __forceinline__ float value_of(const chunk *c, const shared *s, int32_t cell, int32_t d) {
+    const int64_t at = readable(s->at[cell]);
+    const float group = FORMAT == QSA_I8 ? qsa_cuda_half(c->cache->v_scales[at * c->groups + d / QSA_GROUP]) : 0.0f;
+    const float v = qsa_cuda_decode<FORMAT>(row_at<FORMAT>(c->cache->v, at, c->dim), d, group);
+    return s->at[cell] < 0 ? 0.0f : v;
+}
+
+template <int HEADS> __device__ __forceinline__ void add_value(float o[HEADS], const float *p, float v) {
+#pragma unroll
+    for (int h = 0; h < HEADS; h += 4) {
+        const float4 four = *(const float4 *)(p + h);
+        o[h] = fmaf(four.x, v, o[h]);
+        o[h + 1] = fmaf(four.y, v, o[h + 1]);
+        o[h + 2] = fmaf(four.z, v, o[h + 2]);
+        o[h + 3] = fmaf(four.w, v, o[h + 3]);
+    }
+}
+
+// O of HEADS heads at a time; many values are read before the first is used. No cell is made up to fill a batch: adding
+// +0 would turn a -0 that an underflow left.
 template <int FORMAT, int HEADS> __device__ void values(const chunk *c, const shared *s) {
     for (int32_t d = threadIdx.x; d < c->dim; d += THREADS) {
         for (int32_t first = 0; first < c->heads; first += HEADS) {
             float o[HEADS];
+            int32_t cell = 0;
 #pragma unroll
             for (int h = 0; h < HEADS; h++)
                 o[h] = 0.0f;
-#pragma unroll 8
-            for (int32_t cell = 0; cell < c->count; cell++) {
-                const int64_t at = s->at[cell];
-                float v = 0.0f;
-                if (at >= 0) {
-                    const float group =
-                        FORMAT == QSA_I8 ? qsa_cuda_half(c->cache->v_scales[at * c->groups + d / QSA_GROUP]) : 0.0f;
-                    v = qsa_cuda_decode<FORMAT>(row_at<FORMAT>(c->cache->v, at, c->dim), d, group);
-                }
+            for (; cell + BATCH <= c->count; cell += BATCH) {
+                float v[BATCH];
 #pragma unroll
-                for (int h = 0; h < HEADS; h += 4) {
-                    const float4 p = *(const float4 *)&s->p[cell][first + h];
-                    o[h] = fmaf(p.x, v, o[h]);
-                    o[h + 1] = fmaf(p.y, v, o[h + 1]);
-                    o[h + 2] = fmaf(p.z, v, o[h + 2]);
-                    o[h + 3] = fmaf(p.w, v, o[h + 3]);
-                }
+                for (int n = 0; n < BATCH; n++)
+                    v[n] = value_of<FORMAT>(c, s, cell + n, d);
+#pragma unroll
+                for (int n = 0; n < BATCH; n++)
+                    add_value<HEADS>(o, &s->p[cell + n][first], v[n]);
             }
+            for (; cell < c->count; cell++)
+                add_value<HEADS>(o, &s->p[cell][first], value_of<FORMAT>(c, s, cell, d));
 #pragma unroll
             for (int h = 0; h < HEADS; h++)
                 if (first + h < c->heads)
@@ -200,8 +226,9 @@ __global__ __launch_bounds__(THREADS, 2) void attend(const __grid_constant__ qsa
                          dim,
                          (dim + QSA_GROUP - 1) / QSA_GROUP,
                          rest < QSA_CHUNK ? rest : QSA_CHUNK};
-        if ((int32_t)threadIdx.x < c.count) {
-            const int32_t cell = qsa_cuda_pick_cell(&pick, from + (int32_t)threadIdx.x);
+        if (threadIdx.x < QSA_CHUNK) {
+            const int32_t cell =
+                (int32_t)threadIdx.x < c.count ? qsa_cuda_pick_cell(&pick, from + (int32_t)threadIdx.x) : -1;
             s.at[threadIdx.x] =
                 cell < 0 ? -1 : qsa_cuda_cell_row(&a.cache, qsa_cuda_table(&a.cache, r->sequence), cell, head);
         }
