@@ -108,7 +108,7 @@ static __device__ __forceinline__ uint32_t find_hits(const select_row &row, sele
         else
             high = middle;
     }
-    if (reach * fold > HITS)
+    if (reach > HITS)
         return 0;
     int32_t n = 0;
 #pragma unroll
@@ -255,6 +255,7 @@ static __device__ void find_digit(select_shared *sh, const uint32_t *bins) {
     const int32_t wanted = sh->wanted;
     const uint32_t top = BINS - 1 - (uint32_t)lane * (BINS / 32);
     int32_t own = 0;
+#pragma unroll 4
     for (int i = 0; i < BINS / 32; i++)
         own += (int32_t)bins[top - (uint32_t)((i + lane) % (BINS / 32))];
     int32_t sum = own;
@@ -334,7 +335,7 @@ static __device__ __forceinline__ void take_equal(const select_row &row, select_
 }
 
 template <int THREADS, int PER>
-__global__ void __launch_bounds__(THREADS) qsa_choose_mma_select_kernel(const choose_job job) {
+__global__ void __launch_bounds__(THREADS, 1024 / THREADS) qsa_choose_mma_select_kernel(const choose_job job) {
     extern __shared__ uint4 dynamic[];
     __shared__ select_shared sh;
     choose_chain();
