@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launches of the fast CUDA attention. Few rows: a CTA per tile of 64 cells, and a second kernel joins the records. More:
+// a CTA per row and KV head walks its tiles. Both give the same bits.
+
+#include "kernels/attend/attention_cuda_mma.h"
+#include "kernels/attend/attention_cuda_mma_row.h"
+
+#include <cuda_runtime.h>
+
+// Up to here a CTA per tile: 16 rows are 1,056 CTAs, and their records 14 MB.
+#ifndef QSA_SPLIT_ROWS
+#define QSA_SPLIT_ROWS 16
+#endif
+
+int qsa_attention_cuda_mma_serves(const qsa_cuda_cache *cache) {
+    const qsa_geometry *g = &cache->geometry;
+    return (cache->kv_type == QSA_I8 || cache->kv_type == QSA_F16 || cache->kv_type == QSA_BF16) && g->head_dim == QSA_DIM &&
+           g->heads <= 16 * g->kv_heads && g->ratio % 4 == 0 && g->budget <= 8192;
+}
+
+static int32_t tiles_most(const qsa_geometry *g, int32_t most_cells) {
+    int32_t cells = g->budget + 2 * g->ratio - 1; // the cut rule's one block more
+    cells = most_cells < cells ? most_cells : cells;
+    return (cells + QSA_TILE - 1) / QSA_TILE;
+}
+
+size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count) {
+    if (count > QSA_SPLIT_ROWS)
+        return 0;
+    return (size_t)count * cache->geometry.kv_heads * tiles_most(&cache->geometry, INT32_MAX) * QSA_RECORD_FLOATS * sizeof(float);
+}
+
+template <int FORM, int NT>
+static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stream) {
+    const qsa_geometry *g = &args->cache.geometry;
+    const bool split = args->count <= QSA_SPLIT_ROWS;
+    const int32_t tiles = tiles_most(g, args->most_cells);
+    float *records = (float *)args->scratch;
+    const size_t shared = sizeof(qsa_row_shared<FORM, NT>) + (split ? 1 : tiles) * QSA_QUADS * sizeof(qsa_quad);
+    if (!split) {
+        qsa_attend_rows<FORM, NT, false><<<args->count * g->kv_heads, 128, shared, stream>>>(*args, records, tiles);
+        return cudaGetLastError();
+    }
+    if (args->scratch_bytes < qsa_attention_cuda_mma_scratch(&args->cache, args->count))
+        return cudaErrorInvalidValue;
+    if (tiles)
+        qsa_attend_rows<FORM, NT, true><<<args->count * g->kv_heads * tiles, 128, shared, stream>>>(*args, records, tiles);
+    cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess)
+        return error;
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)(args->count * g->heads));
+    config.blockDim = dim3(QSA_DIM);
+    config.dynamicSmemBytes = (size_t)tiles * 2 * sizeof(float2);
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = tiles ? 1 : 0;
+    return cudaLaunchKernelEx(&config, qsa_join_records, *args, (const float *)records, tiles);
+}
+
+template <int FORM>
+static cudaError_t launch_heads(const qsa_cuda_attention_args *args, cudaStream_t stream) {
+    const int32_t heads = args->cache.geometry.heads / args->cache.geometry.kv_heads;
+    return heads <= 12 ? launch<FORM, 3>(args, stream) : launch<FORM, 4>(args, stream);
+}
+
+int qsa_attention_cuda_mma(const qsa_cuda_attention_args *args, void *stream) {
+    if (!qsa_attention_cuda_mma_serves(&args->cache))
+        return cudaErrorNotSupported;
+    if (args->count == 0)
+        return cudaSuccess;
+    switch (args->cache.kv_type) {
+    case QSA_I8: return launch_heads<QSA_FORM_I8>(args, (cudaStream_t)stream);
+    case QSA_F16: return launch_heads<QSA_FORM_F16>(args, (cudaStream_t)stream);
+    default: return launch_heads<QSA_FORM_BF16>(args, (cudaStream_t)stream);
+    }
+}
