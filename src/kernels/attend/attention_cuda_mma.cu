@@ -31,35 +31,45 @@ size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count
     return (size_t)count * cache->geometry.kv_heads * tiles_most(&cache->geometry, INT32_MAX) * QSA_RECORD_FLOATS * sizeof(float);
 }
 
+// A launch that may begin while what is before it in the stream ends: the kernel waits itself (qsa_wait_dependency).
+template <class... PARAMETERS, class... ARGUMENTS>
+static cudaError_t launch_over(cudaStream_t stream, bool overlap, void (*kernel)(PARAMETERS...), int32_t blocks, int32_t threads,
+                               size_t shared, ARGUMENTS... arguments) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = overlap ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, (PARAMETERS)arguments...);
+}
+
+#ifndef QSA_OVERLAP_ATTEND
+#define QSA_OVERLAP_ATTEND 0
+#endif
+
 template <int FORM, int NT>
 static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stream) {
     const qsa_geometry *g = &args->cache.geometry;
     const bool split = args->count <= QSA_SPLIT_ROWS;
-    const int32_t tiles = tiles_most(g, args->most_cells);
+    const int32_t tiles = tiles_most(g, args->most_cells), items = args->count * g->kv_heads;
     float *records = (float *)args->scratch;
     const size_t shared = sizeof(qsa_row_shared<FORM, NT>) + (split ? 1 : tiles) * QSA_QUADS * sizeof(qsa_quad);
-    if (!split) {
-        qsa_attend_rows<FORM, NT, false><<<args->count * g->kv_heads, 128, shared, stream>>>(*args, records, tiles);
-        return cudaGetLastError();
-    }
+    if (!split)
+        return launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, false>, items, 128, shared, *args, records, tiles);
     if (args->scratch_bytes < qsa_attention_cuda_mma_scratch(&args->cache, args->count))
         return cudaErrorInvalidValue;
+    cudaError_t error = cudaSuccess;
     if (tiles)
-        qsa_attend_rows<FORM, NT, true><<<args->count * g->kv_heads * tiles, 128, shared, stream>>>(*args, records, tiles);
-    cudaError_t error = cudaGetLastError();
+        error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, true>, items * tiles, 128, shared, *args, records, tiles);
     if (error != cudaSuccess)
         return error;
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(args->count * g->heads));
-    config.blockDim = dim3(QSA_DIM);
-    config.dynamicSmemBytes = (size_t)tiles * 2 * sizeof(float2);
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = tiles ? 1 : 0;
-    return cudaLaunchKernelEx(&config, qsa_join_records, *args, (const float *)records, tiles);
+    return launch_over(stream, tiles > 0, qsa_join_records, args->count * g->heads, QSA_DIM, (size_t)tiles * 2 * sizeof(float2), *args,
+                       (const float *)records, tiles);
 }
 
 template <int FORM>

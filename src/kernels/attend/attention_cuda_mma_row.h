@@ -215,6 +215,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
     qsa_trigger_dependents();
+    qsa_wait_dependency(); // of a launch that overlaps what is before it; else nothing
     if (!a.rows[r].attends)
         return;
     const qsa_work work = qsa_work_of(a, r);
@@ -335,6 +336,8 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
                 for (int i = 0; i < 4; i++)
                     o[j][i] = fmaf(part[j][i], new_factor[i / 2], o[j][i] * old_factor[i / 2]);
         }
+        if (SPLIT)
+            break;
         quads = next;
     }
     if constexpr (!SPLIT) {
@@ -360,6 +363,7 @@ qsa_join_records(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const float 
     float2 *ml = (float2 *)shared_bytes, *factors = ml + tiles_most;
     const int32_t all = a.cache.geometry.heads, heads = all / a.cache.geometry.kv_heads;
     const int32_t r = blockIdx.x / all, head = blockIdx.x % all, thread = threadIdx.x;
+    qsa_trigger_dependents();
     if (!a.rows[r].attends)
         return;
     const int32_t tiles = qsa_work_of(a, r).tiles;

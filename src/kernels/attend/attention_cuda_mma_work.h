@@ -68,6 +68,9 @@ QSA_DEVICE qsa_quad qsa_quad_of(const qsa_cuda_attention_args &a, const qsa_work
     }
     const int32_t page = cell / page_cells;
     quad.row = (w.table[page] * a.cache.geometry.kv_heads + head) * page_cells + (cell - page * page_cells);
+#ifdef QSA_HOT_ROWS // ablation: everything out of the nearest cache, results wrong
+    quad.row &= 63;
+#endif
     quad.valid = valid;
     return quad;
 }

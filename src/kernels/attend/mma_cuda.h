@@ -99,15 +99,20 @@ QSA_DEVICE uint32_t qsa_sub_f16(uint32_t a, uint32_t b) {
 }
 
 // Gathered rows are read once by their CTA; no write to them is in flight.
+#ifdef QSA_NO_ALLOCATE
+#define QSA_GATHER "ld.global.nc.L1::no_allocate"
+#else
+#define QSA_GATHER "ld.global.nc"
+#endif
 QSA_DEVICE uint4 qsa_gather16(const void *p) {
     uint4 v;
-    asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    asm volatile(QSA_GATHER ".v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 
 QSA_DEVICE uint2 qsa_gather8(const void *p) {
     uint2 v;
-    asm volatile("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile(QSA_GATHER ".v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 
