@@ -5,6 +5,7 @@
 
 #include "attention_case.h"
 #include "kernels/attend/attention_cuda_mma_row.h"
+#include "kernels/attend/attention_cuda_mma_tile.h"
 
 #include <cstdio>
 
@@ -41,9 +42,9 @@ static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bo
     std::vector<float> records((size_t)c.count() * kv * tiles * QSA_RECORD_FLOATS, NAN);
     const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data()), b = args_of(&c, split.data(), lse_split.data());
     for (int i = 0; i < c.count() * kv; i++)
-        emulated::run_cta(i, c.count() * kv, 128, [&] { qsa_attend_rows<FORM, 3, false>(a, 0, tiles); });
+        emulated::run_cta(i, c.count() * kv, 128, [&] { qsa_attend_rows<FORM, 3, false>(a, 0, 0, tiles); });
     for (int i = 0; i < c.count() * kv * tiles; i++)
-        emulated::run_cta(i, c.count() * kv * tiles, 128, [&] { qsa_attend_rows<FORM, 3, true>(b, records.data(), tiles); });
+        emulated::run_cta(i, c.count() * kv * tiles, 128, [&] { qsa_attend_rows<FORM, 3, true>(b, records.data(), 0, tiles); });
     for (int i = 0; i < c.count() * c.g.heads; i++)
         emulated::run_cta(i, c.count() * c.g.heads, 256, [&] { qsa_join_records(b, records.data(), tiles); });
     double worst = 0, lse_error = 0;
@@ -57,8 +58,56 @@ static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bo
     return !same || !(worst < (out_type == QSA_BF16 ? 3e-3 : 5e-4));
 }
 
-int main(void) {
+// 16 neighbours and two strays; the first 8 select alike, the others apart.
+static int check_tiles(int first_cells, float deviation, bool cut) {
+    attention_case c;
+    attention_cache(&c, QSA_I8, 256, 64, 1, 1100, 5);
+    std::vector<int> cells = {first_cells + 40};
+    for (int i = 0; i < 16; i++)
+        cells.push_back(first_cells + i);
+    cells.push_back(first_cells + 16);
+    attention_rows(&c, cells, {}, deviation, QSA_F32, true, 6);
+    for (int i = 0; i < c.count(); i++) {
+        attention_random random = {(uint64_t)(i < 9 ? 7 : i)};
+        attention_select(&c, i, cut, &random);
+    }
+    std::vector<char> used(1100, 0);
+    for (int i = 0; i < c.count(); i++)
+        for (int cell : attention_cells(&c, i))
+            used[(size_t)cell] = 1;
+    for (int cell = 0; cell < 1100; cell++)
+        for (int j = 0; j < 8 && !used[(size_t)cell]; j++)
+            c.k_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = c.v_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = 0x7e01;
+    std::vector<unsigned char> out(c.q.size() * 4, 0xff);
+    std::vector<float> lse((size_t)c.count() * c.g.heads, NAN);
+    std::vector<int32_t> served((size_t)c.count() * 2, -1);
+    const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data());
+    const int n = c.count() * 2;
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_tiles(a, served.data()); });
+    std::vector<unsigned char> tiles_only = out;
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_rows<QSA_FORM_I8, 3, false>(a, 0, served.data(), 5); });
+    double worst = 0, lse_error = 0;
+    for (int i = 0; i < c.count(); i++) {
+        const double e = attention_error(&c, i, out.data(), lse.data(), &lse_error);
+        worst = e <= worst ? worst : e;
+    }
+    printf("tiles from %d sd %g: worst %.2e lse %.2e served", first_cells, deviation, worst, lse_error);
+    for (int i = 0; i < c.count(); i++)
+        printf(" %d%d", served[(size_t)(2 * i)], served[(size_t)(2 * i + 1)]);
+    printf("\n");
+    return !(worst < 5e-4);
+}
+
+int main(int argc, char **) {
     int bad = 0;
+    bad += check_tiles(1, 1, false);
+    bad += check_tiles(241, 1, false);
+    bad += check_tiles(1009, 2, false);
+    bad += check_tiles(1009, 1, true);
+    if (argc > 1)
+        return bad;
     bad += check<QSA_FORM_I8>(QSA_I8, QSA_F32, 1, false, true);
     bad += check<QSA_FORM_I8>(QSA_I8, QSA_BF16, 4, true, false);
     bad += check<QSA_FORM_F16>(QSA_F16, QSA_F32, 1, true, true);

@@ -195,6 +195,26 @@ QSA_DEVICE uint32_t qsa_sub_f16(uint32_t a, uint32_t b) {
     float2 x = qsa_unpack_f16(a), y = qsa_unpack_f16(b);
     return qsa_pack_f16(x.x - y.x, x.y - y.y);
 }
+QSA_DEVICE uint32_t qsa_mul_f16(uint32_t a, uint32_t b) {
+    float2 x = qsa_unpack_f16(a), y = qsa_unpack_f16(b);
+    return qsa_pack_f16(x.x * y.x, x.y * y.y);
+}
+QSA_DEVICE uint32_t qsa_max_u16(uint32_t a, uint32_t b) {
+    return max(a & 0xffffu, b & 0xffffu) | max(a >> 16, b >> 16) << 16;
+}
+QSA_DEVICE void qsa_copy16(void *shared, const void *global) { memcpy(shared, global, 16); }
+QSA_DEVICE void qsa_copy_commit(void) {}
+QSA_DEVICE void qsa_copy_wait(void) {}
+QSA_DEVICE void qsa_atomic_or(uint32_t *p, uint32_t bits) { *p |= bits; }
+QSA_DEVICE int32_t qsa_popcount(uint32_t x) { return __builtin_popcount(x); }
+QSA_DEVICE uint32_t qsa_ballot(bool x) {
+    uint32_t v = x, all = 0;
+    emulated::give(&v, 1);
+    for (int i = 0; i < 32; i++)
+        all |= emulated::taken(i, 0) << i;
+    emulated::over();
+    return all;
+}
 QSA_DEVICE uint4 qsa_gather16(const void *p) { return *(const uint4 *)p; }
 QSA_DEVICE uint2 qsa_gather8(const void *p) { return *(const uint2 *)p; }
 

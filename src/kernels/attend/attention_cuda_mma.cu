@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launches of the fast CUDA attention. Few rows: a CTA per tile of 64 cells, and a second kernel joins the records. More:
-// a CTA per row and KV head walks its tiles. Both give the same bits.
+// a CTA per row and KV head walks its tiles. Both give the same bits. Rows that come in whole groups of 16 neighbours and
+// share cells are served four at a time before (i8 caches); fewer rows than a group cannot have such.
 
 #include "kernels/attend/attention_cuda_mma.h"
 #include "kernels/attend/attention_cuda_mma_row.h"
+#include "kernels/attend/attention_cuda_mma_tile.h"
 
 #include <cuda_runtime.h>
 
-// Up to here a CTA per tile: 16 rows are 1,056 CTAs, and their records 14 MB.
+// Up to here a CTA per tile: 15 rows are 990 CTAs, and their records 16 MB. Never a whole group of qsa_attend_tiles.
 #ifndef QSA_SPLIT_ROWS
-#define QSA_SPLIT_ROWS 16
+#define QSA_SPLIT_ROWS (QSA_GROUP_ROWS - 1)
+#endif
+#ifndef QSA_TILES
+#define QSA_TILES 1
 #endif
 
 int qsa_attention_cuda_mma_serves(const qsa_cuda_cache *cache) {
@@ -27,7 +32,7 @@ static int32_t tiles_most(const qsa_geometry *g, int32_t most_cells) {
 
 size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count) {
     if (count > QSA_SPLIT_ROWS)
-        return 0;
+        return (size_t)count * cache->geometry.kv_heads * sizeof(int32_t);
     return (size_t)count * cache->geometry.kv_heads * tiles_most(&cache->geometry, INT32_MAX) * QSA_RECORD_FLOATS * sizeof(float);
 }
 
@@ -35,6 +40,10 @@ size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count
 template <class... PARAMETERS, class... ARGUMENTS>
 static cudaError_t launch_over(cudaStream_t stream, bool overlap, void (*kernel)(PARAMETERS...), int32_t blocks, int32_t threads,
                                size_t shared, ARGUMENTS... arguments) {
+    int device = 0, major = 0; // programmatic launches came with 9.0
+    if (overlap && (cudaGetDevice(&device) != cudaSuccess ||
+                    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || major < 9))
+        overlap = false;
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -59,13 +68,25 @@ static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stre
     const int32_t tiles = tiles_most(g, args->most_cells), items = args->count * g->kv_heads;
     float *records = (float *)args->scratch;
     const size_t shared = sizeof(qsa_row_shared<FORM, NT>) + (split ? 1 : tiles) * QSA_QUADS * sizeof(qsa_quad);
-    if (!split)
-        return launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, false>, items, 128, shared, *args, records, tiles);
     if (args->scratch_bytes < qsa_attention_cuda_mma_scratch(&args->cache, args->count))
         return cudaErrorInvalidValue;
+    if (!split) {
+        int32_t *served = FORM == QSA_FORM_I8 && NT == 3 && QSA_TILES ? (int32_t *)args->scratch : 0;
+        if (served) {
+            cudaError_t error = cudaFuncSetAttribute(qsa_attend_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                     (int)sizeof(qsa_tile_shared));
+            if (error == cudaSuccess)
+                error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_tiles, items, 128, sizeof(qsa_tile_shared), *args, served);
+            if (error != cudaSuccess)
+                return error;
+        }
+        return launch_over(stream, served || QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, false>, items, 128, shared, *args, records,
+                           served, tiles);
+    }
     cudaError_t error = cudaSuccess;
     if (tiles)
-        error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, true>, items * tiles, 128, shared, *args, records, tiles);
+        error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, true>, items * tiles, 128, shared, *args, records,
+                            (const int32_t *)0, tiles);
     if (error != cudaSuccess)
         return error;
     return launch_over(stream, tiles > 0, qsa_join_records, args->count * g->heads, QSA_DIM, (size_t)tiles * 2 * sizeof(float2), *args,

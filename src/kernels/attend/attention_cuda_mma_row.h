@@ -207,7 +207,7 @@ QSA_DEVICE void qsa_row_pv_half(float o[8][4], const qsa_row_shared<FORM, NT> &s
 
 template <int FORM, int NT, bool SPLIT>
 QSA_KERNEL(128, QSA_ROW_CTAS)
-qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, int32_t tiles_most) {
+qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, const int32_t *served, int32_t tiles_most) {
     extern __shared__ uint4 shared_bytes[];
     qsa_row_shared<FORM, NT> &shared = *(qsa_row_shared<FORM, NT> *)shared_bytes;
     const qsa_cuda_cache &cache = a.cache;
@@ -216,7 +216,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
     qsa_trigger_dependents();
     qsa_wait_dependency(); // of a launch that overlaps what is before it; else nothing
-    if (!a.rows[r].attends)
+    if (!a.rows[r].attends || (served && served[item])) // served: by qsa_attend_tiles
         return;
     const qsa_work work = qsa_work_of(a, r);
     const int32_t first = SPLIT ? blockIdx.x % tiles_most : 0, end = SPLIT ? min(first + 1, work.tiles) : work.tiles;

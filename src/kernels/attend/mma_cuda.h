@@ -116,6 +116,44 @@ QSA_DEVICE uint2 qsa_gather8(const void *p) {
     return v;
 }
 
+QSA_DEVICE uint32_t qsa_mul_f16(uint32_t a, uint32_t b) {
+    uint32_t u;
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(u) : "r"(a), "r"(b));
+    return u;
+}
+
+QSA_DEVICE uint32_t qsa_max_u16(uint32_t a, uint32_t b) {
+    return __vmaxu2(a, b);
+}
+
+// 16 bytes from global to shared memory, behind the thread's back.
+QSA_DEVICE void qsa_copy16(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global)
+                 : "memory");
+}
+
+QSA_DEVICE void qsa_copy_commit(void) {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+QSA_DEVICE void qsa_copy_wait(void) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+QSA_DEVICE void qsa_atomic_or(uint32_t *p, uint32_t bits) {
+    atomicOr(p, bits);
+}
+
+QSA_DEVICE uint32_t qsa_ballot(bool x) {
+    return __ballot_sync(0xffffffffu, x);
+}
+
+QSA_DEVICE int32_t qsa_popcount(uint32_t x) {
+    return __popc(x);
+}
+
 QSA_DEVICE float qsa_shuffle(float x, int mask) {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
