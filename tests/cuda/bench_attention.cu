@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks and times variants of the fast CUDA attention. Built with -DQSA_VARIANTS='X(a) X(b)': variant a is
+// attention_cuda_mma.cu with its functions renamed to a and a_scratch.
+
+#include "attention_case.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#define X(name)                                                      \
+    extern "C" int name(const qsa_cuda_attention_args *, void *);    \
+    extern "C" size_t name##_scratch(const qsa_cuda_cache *, int32_t);
+QSA_VARIANTS
+#undef X
+
+struct variant {
+    const char *name;
+    int (*run)(const qsa_cuda_attention_args *, void *);
+    size_t (*scratch)(const qsa_cuda_cache *, int32_t);
+};
+#define X(name) {#name, name, name##_scratch},
+static const variant variants[] = {QSA_VARIANTS};
+#undef X
+
+static void must(cudaError_t e, int line) {
+    if (e != cudaSuccess) {
+        printf("line %d: %s\n", line, cudaGetErrorString(e));
+        exit(1);
+    }
+}
+#define MUST(call) must((cudaError_t)(call), __LINE__)
+
+struct device_case {
+    std::vector<void *> owned;
+    qsa_cuda_attention_args a;
+    size_t out_bytes, scratch_limit;
+    void *put(const void *host, size_t bytes, int copies = 1) {
+        void *p;
+        MUST(cudaMalloc(&p, bytes * copies + 256));
+        owned.push_back(p);
+        if (host && bytes)
+            MUST(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+        for (int i = 1; i < copies && host; i++)
+            MUST(cudaMemcpy((char *)p + bytes * i, p, bytes, cudaMemcpyDeviceToDevice));
+        return p;
+    }
+    template <class T>
+    T *put(const std::vector<T> &v, int copies = 1) { return (T *)put(v.data(), v.size() * sizeof(T), copies); }
+    void make(const attention_case &c, int copies = 1) {
+        a = {};
+        a.cache.geometry = c.g, a.cache.kv_type = c.kv_type, a.cache.page_cells = c.page_cells;
+        a.cache.table_pages = c.table_pages;
+        std::vector<int32_t> tables = c.tables;
+        const int pages = (int)tables.size();
+        for (int i = 1; i < copies; i++)
+            for (int j = 0; j < pages; j++)
+                tables.push_back(i * pages + c.tables[(size_t)j]);
+        a.cache.tables = put(tables);
+        a.cache.k = put(c.k, copies), a.cache.v = put(c.v, copies);
+        a.cache.k_scales = put(c.k_scales, copies), a.cache.v_scales = put(c.v_scales, copies);
+        a.most_cells = c.most_cells;
+        rows(c);
+    }
+    void rows(const attention_case &c) {
+        a.rows = put(c.rows), a.count = c.count(), a.q = put(c.q);
+        a.selection.ids = put(c.ids), a.selection.stride = c.stride, a.selection.counts = put(c.counts);
+        a.selection.cut_index = put(c.cut_index), a.selection.cut_cells = put(c.cut_cells);
+        const int64_t n = c.g.head_dim, size = (int64_t)qsa_type_size(c.out_type);
+        a.gate = {};
+        if (c.gated)
+            a.gate = {put(c.gate), QSA_BF16, n * c.g.heads * 2, n * 2};
+        out_bytes = c.q.size() * size;
+        a.out = {put(0, out_bytes), c.out_type, n * c.g.heads * size, n * size};
+        a.lse = (float *)put(0, (size_t)c.count() * c.g.heads * 4);
+        scratch_limit = 96u << 20;
+        a.scratch = put(0, scratch_limit), a.scratch_bytes = scratch_limit;
+    }
+    ~device_case() {
+        for (void *p : owned)
+            cudaFree(p);
+    }
+};
+
+static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse, int step,
+                          double *lse_error) {
+    const int n = 16;
+    std::vector<std::thread> threads;
+    std::vector<double> e((size_t)n, 0), l((size_t)n, 0);
+    for (int t = 0; t < n; t++)
+        threads.emplace_back([&, t] {
+            for (int i = t * step; i < c.count(); i += n * step) {
+                const double x = attention_error(&c, i, out.data(), lse.data(), &l[(size_t)t]);
+                e[(size_t)t] = x <= e[(size_t)t] ? e[(size_t)t] : x;
+            }
+        });
+    double worst = 0;
+    for (int t = 0; t < n; t++) {
+        threads[(size_t)t].join();
+        worst = e[(size_t)t] <= worst ? worst : e[(size_t)t];
+        *lse_error = l[(size_t)t] <= *lse_error ? *lse_error : l[(size_t)t];
+    }
+    return worst;
+}
+
+static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse, const attention_case &c) {
+    MUST(cudaDeviceSynchronize());
+    out.resize(d.out_bytes), lse.resize((size_t)c.count() * c.g.heads);
+    MUST(cudaMemcpy(out.data(), d.a.out.data, d.out_bytes, cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy(lse.data(), d.a.lse, lse.size() * 4, cudaMemcpyDeviceToHost));
+}
+
+static void run(const variant &v, device_case &d) {
+    MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
+    MUST(cudaMemset(d.a.lse, 0xff, (size_t)d.a.count * d.a.cache.geometry.heads * 4));
+    MUST(v.run(&d.a, 0));
+}
+
+// Everything that no row selects becomes NaN: scales of i8 caches, numbers of others.
+static void poison(attention_case *c) {
+    std::vector<char> used((size_t)c->sequences * c->most_cells, 0);
+    for (int i = 0; i < c->count(); i++)
+        for (int cell : attention_cells(c, i))
+            used[(size_t)c->rows[(size_t)i].sequence * c->most_cells + cell] = 1;
+    for (int s = 0; s < c->sequences; s++)
+        for (int cell = 0; cell < c->table_pages * c->page_cells; cell++)
+            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]); kv++) {
+                const int64_t row = c->row_of(s, cell, kv);
+                if (c->kv_type == QSA_I8)
+                    for (int j = 0; j < 4; j++)
+                        c->k_scales[row * 4 + j] = 0x7e01, c->v_scales[row * 4 + j] = 0xfe01;
+                else
+                    memset(c->k.data() + row * c->row_bytes(), 0xff, c->row_bytes()),
+                        memset(c->v.data() + row * c->row_bytes(), 0xff, c->row_bytes());
+            }
+}
+
+static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut, bool gated) {
+    attention_case c;
+    attention_cache(&c, type, 2048, page_cells, 2, 4103, 11);
+    std::vector<int> cells = {0, 1, 2, 3, 4, 5, 63, 64, 65, 1000, 2040, 2046, 2047, 2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055,
+                              2056, 3001, 4102, 4103};
+    std::vector<int> sequence(cells.size(), 1);
+    const int apart = (int)cells.size();
+    for (int i = 0; i < 40; i++)
+        cells.push_back(2033 + i), sequence.push_back(0); // neighbours of one sequence: two whole groups and 8 more
+    attention_rows(&c, cells, sequence, deviation, out_type, gated, 12);
+    attention_random random = {13};
+    for (int i = 0; i < c.count(); i++)
+        attention_select(&c, i, cut, &random);
+    const int nowhere = apart - 2; // a row with ids of blocks that it does not have
+    c.ids[(size_t)nowhere * c.stride + 7] = 1 << 30, c.ids[(size_t)nowhere * c.stride + 300] = -1;
+    poison(&c);
+    device_case d;
+    d.make(c);
+    std::vector<unsigned char> out, again, alone;
+    std::vector<float> lse, lse_again, lse_alone;
+    run(v, d);
+    fetch(d, out, lse, c);
+    run(v, d);
+    fetch(d, again, lse_again, c);
+    const bool same = out == again && memcmp(lse.data(), lse_again.data(), lse.size() * 4) == 0;
+    const qsa_cuda_attention_args all = d.a;
+    MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
+    for (int i = 0; i < c.count(); i++) {
+        qsa_cuda_attention_args one = all;
+        one.count = 1, one.rows += i, one.q += (int64_t)i * c.g.heads * c.g.head_dim, one.lse += i * c.g.heads;
+        one.selection.ids += i * all.selection.stride, one.selection.counts += i;
+        one.selection.cut_index += i, one.selection.cut_cells += i;
+        if (c.gated)
+            one.gate.data = (const char *)all.gate.data + i * all.gate.row_stride;
+        one.out.data = (char *)all.out.data + i * all.out.row_stride;
+        MUST(v.run(&one, 0));
+    }
+    fetch(d, alone, lse_alone, c);
+    int differ = 0;
+    for (int i = 0; i < c.count(); i++)
+        differ += memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
+    double lse_error = 0;
+    const double e = worst_error(c, out, lse, 1, &lse_error);
+    double ignored = 0;
+    const double e1 = worst_error(c, alone, lse_alone, 1, &ignored);
+    // Without the rows of the other sequence, the same bits.
+    qsa_cuda_attention_args part = all;
+    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim, part.lse += apart * c.g.heads;
+    part.selection.ids += apart * all.selection.stride, part.selection.counts += apart;
+    part.selection.cut_index += apart, part.selection.cut_cells += apart;
+    if (c.gated)
+        part.gate.data = (const char *)all.gate.data + apart * all.gate.row_stride;
+    part.out.data = (char *)all.out.data + apart * all.out.row_stride;
+    MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
+    MUST(v.run(&part, 0));
+    fetch(d, again, lse_again, c);
+    const bool others = memcmp(again.data() + apart * all.out.row_stride, out.data() + apart * all.out.row_stride,
+                               d.out_bytes - apart * all.out.row_stride) == 0;
+    // A NaN in one selected cell of the last row: its heads of KV head 0 are NaN, and those of the rows that select it too.
+    const int last = c.count() - 1, cell = attention_cells(&c, last)[10];
+    const int64_t row = c.row_of(0, cell, 0);
+    if (type == QSA_I8)
+        MUST(cudaMemset((uint16_t *)d.a.cache.v_scales + row * 4, 0xff, 8));
+    else
+        MUST(cudaMemset((char *)d.a.cache.v + row * c.row_bytes(), 0xff, c.row_bytes()));
+    run(v, d);
+    fetch(d, again, lse_again, c);
+    int nan_wrong = 0;
+    for (int i = 0; i < c.count(); i++) {
+        const std::vector<int> mine = attention_cells(&c, i);
+        const bool has = c.rows[(size_t)i].sequence == 0 && std::count(mine.begin(), mine.end(), cell);
+        for (int k = 0; k < 24 * 256; k++)
+            nan_wrong += (bool)isnan(qsa_load(again.data(), out_type, i * 24 * 256 + k)) != (has && k < 12 * 256);
+    }
+    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone differs in %d, "
+           "NaN wrong %d\n",
+           v.name, type == QSA_I8 ? "i8" : type == QSA_F16 ? "f16" : "bf16", page_cells, deviation, out_type, cut, gated, e, e1,
+           lse_error, same ? "same" : "DIFFERS", others ? "same" : "DIFFER", differ, nan_wrong);
+}
+
+static char *flush_buffer;
+static const size_t flush_bytes = 256u << 20;
+
+static float median(std::vector<float> &x) {
+    std::sort(x.begin(), x.end());
+    return x[x.size() / 2];
+}
+
+static float time_flushed(const variant &v, device_case &d, int times) {
+    std::vector<float> ms;
+    cudaEvent_t from, to;
+    MUST(cudaEventCreate(&from));
+    MUST(cudaEventCreate(&to));
+    for (int i = 0; i < times + 3; i++) {
+        MUST(cudaMemsetAsync(flush_buffer, i, flush_bytes, 0));
+        MUST(cudaEventRecord(from, 0));
+        MUST(v.run(&d.a, 0));
+        MUST(cudaEventRecord(to, 0));
+        MUST(cudaEventSynchronize(to));
+        float x;
+        MUST(cudaEventElapsedTime(&x, from, to));
+        if (i >= 3)
+            ms.push_back(x);
+    }
+    return median(ms);
+}
+
+static void time_prompt(const char *name, attention_case &c, device_case &d, bool all) {
+    double work = 0;
+    for (int i = 0; i < c.count(); i++)
+        work += (double)attention_cells(&c, i).size();
+    for (const variant &v : variants) {
+        if (!all && &v != variants)
+            break;
+        run(v, d);
+        std::vector<unsigned char> out;
+        std::vector<float> lse;
+        fetch(d, out, lse, c);
+        double lse_error = 0;
+        const double e = worst_error(c, out, lse, c.count() / 16 - 1, &lse_error);
+        const float ms = time_flushed(v, d, 20);
+        printf("%-22s %-8s %7.4f ms  %6.1f TFLOP/s  %7.1f GB/s of rows  error %.2e\n", name, v.name, ms,
+               work * 24 * 256 * 4 / ms * 1e-9, work * 2 * (c.kv_type == QSA_I8 ? 528 : 1024) / ms * 1e-6, e);
+    }
+}
+
+static void time_decode(const char *name, attention_case &c, device_case &d) {
+    for (const variant &v : variants) {
+        if (strcmp(v.name, "base") && strcmp(v.name, "over") && strcmp(v.name, "ctas4"))
+            continue;
+        cudaStream_t stream;
+        cudaGraph_t graph;
+        cudaGraphExec_t twenty;
+        MUST(cudaStreamCreate(&stream));
+        MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+        for (int i = 0; i < 20; i++)
+            MUST(v.run(&d.a, stream));
+        MUST(cudaStreamEndCapture(stream, &graph));
+        MUST(cudaGraphInstantiate(&twenty, graph, 0));
+        MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
+        std::vector<float> us;
+        cudaEvent_t from, to;
+        MUST(cudaEventCreate(&from));
+        MUST(cudaEventCreate(&to));
+        for (int i = 0; i < 13; i++) {
+            MUST(cudaEventRecord(from, stream));
+            MUST(cudaGraphLaunch(twenty, stream));
+            MUST(cudaEventRecord(to, stream));
+            MUST(cudaEventSynchronize(to));
+            float x;
+            MUST(cudaEventElapsedTime(&x, from, to));
+            if (i >= 3)
+                us.push_back(x * 1000 / 20);
+        }
+        std::vector<unsigned char> out;
+        std::vector<float> lse;
+        fetch(d, out, lse, c);
+        double lse_error = 0;
+        const double e = c.sequences > 1 ? 0 : worst_error(c, out, lse, c.count() > 8 ? 7 : 1, &lse_error);
+        printf("%-22s %-8s %7.2f us hot  %7.2f us cold (stream, events)  error %.2e\n", name, v.name, median(us),
+               time_flushed(v, d, 20) * 1000, e);
+        MUST(cudaGraphExecDestroy(twenty));
+        MUST(cudaGraphDestroy(graph));
+        MUST(cudaStreamDestroy(stream));
+    }
+}
+
+static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kind 0 random, 1 walk
+    attention_case c;
+    attention_cache(&c, type, 2048, 64, 1, pos0 + 1984, 21);
+    std::vector<int> cells;
+    for (int i = 0; i < 1984; i++)
+        cells.push_back(pos0 + i + 1);
+    attention_rows(&c, cells, {}, 1, QSA_F16, true, 22);
+    attention_random random = {23};
+    if (kind)
+        attention_walk(&c, &random);
+    else
+        for (int i = 0; i < c.count(); i++)
+            attention_select(&c, i, false, &random);
+    device_case d;
+    d.make(c);
+    time_prompt(name, c, d, type == QSA_I8);
+}
+
+int main(int argc, char **argv) {
+    const bool timings = argc < 2 || argv[1][0] != 'c';
+    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+    for (const variant &v : variants)
+        if (strcmp(v.name, "hot"))
+            check(v, QSA_I8, 64, 1, QSA_F32, false, true);
+    check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
+    check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);
+    check(variants[0], QSA_I8, 64, 1, QSA_BF16, true, true);
+    check(variants[0], QSA_F16, 64, 1, QSA_F32, true, true);
+    check(variants[0], QSA_F16, 256, 4, QSA_F16, false, true);
+    check(variants[0], QSA_BF16, 256, 1, QSA_F32, false, false);
+    if (!timings)
+        return 0;
+    prompt("i8 pos0 0", QSA_I8, 0, 0);
+    prompt("i8 pos0 30000 random", QSA_I8, 30000, 0);
+    prompt("i8 pos0 30000 walk", QSA_I8, 30000, 1);
+    prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
+    prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    attention_case c;
+    attention_cache(&c, QSA_I8, 2048, 64, 1, 131072, 31);
+    device_case d;
+    attention_rows(&c, {131072}, {}, 1, QSA_F16, true, 32);
+    d.make(c, 64);
+    const int rows[] = {1, 4, 16, 64, 64};
+    for (int i = 0; i < 5; i++) {
+        std::vector<int> cells, sequence;
+        for (int k = 0; k < rows[i]; k++)
+            cells.push_back(131072 - k), sequence.push_back(i == 4 ? k : 0);
+        attention_rows(&c, cells, sequence, 1, QSA_F16, true, 33);
+        attention_random random = {34};
+        for (int k = 0; k < rows[i]; k++)
+            attention_select(&c, k, false, &random);
+        d.rows(c);
+        char name[64];
+        snprintf(name, sizeof name, "i8 decode %d%s", rows[i], i == 4 ? " sequences" : "");
+        c.sequences = i == 4 ? 64 : 1; // the host has one sequence's pages only: not checked
+        time_decode(name, c, d);
+    }
+    return 0;
+}
