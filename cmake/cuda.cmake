@@ -18,21 +18,24 @@ if(NOT QSA_CUDA STREQUAL "OFF")
     endif()
 endif()
 
+set(QSA_CUDA_FLAGS
+    "SHELL:-gencode arch=compute_90a,code=sm_90a" "SHELL:-gencode arch=compute_80,code=compute_80"
+    --prec-div=true --prec-sqrt=true --ftz=false "SHELL:-Xcompiler -Wall,-Wextra,-ffp-contract=off")
+
 if(QSA_HAS_CUDA)
     file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.cu src/kernels/*/*_cuda*.cu)
-    add_library(qsa_cuda SHARED ${cuda_sources})
+    add_library(qsa_cuda_objects OBJECT ${cuda_sources})
+    set_target_properties(qsa_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden
+        CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+    target_include_directories(qsa_cuda_objects PRIVATE include src)
+    target_compile_options(qsa_cuda_objects PRIVATE ${QSA_CUDA_FLAGS})
+    add_library(qsa_cuda SHARED $<TARGET_OBJECTS:qsa_cuda_objects>)
     set_target_properties(qsa_cuda PROPERTIES
-        VERSION ${PROJECT_VERSION} SOVERSION ${QSA_SOVERSION} POSITION_INDEPENDENT_CODE ON
-        CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
-        CUDA_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-    target_include_directories(qsa_cuda PRIVATE include src)
-    target_compile_options(qsa_cuda PRIVATE
-        "SHELL:-gencode arch=compute_90a,code=sm_90a" "SHELL:-gencode arch=compute_80,code=compute_80"
-        --fmad=false --prec-div=true --prec-sqrt=true --ftz=false
-        "SHELL:-Xcompiler -Wall,-Wextra,-ffp-contract=off")
+        VERSION ${PROJECT_VERSION} SOVERSION ${QSA_SOVERSION} LINKER_LANGUAGE CUDA CUDA_RUNTIME_LIBRARY Static
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
     foreach(file IN LISTS cuda_sources)
-        if(file MATCHES "_cuda_[a-z0-9_]+\\.cu$")
-            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "--fmad=true")
+        if(file MATCHES "_cuda\\.cu$")
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "--fmad=false")
         endif()
     endforeach()
 endif()

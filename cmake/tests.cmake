@@ -117,6 +117,24 @@ foreach(file IN LISTS test_sources)
     qsa_test_properties(${name} ${labels})
 endforeach()
 
+# Kernels of the plugin called directly: against the CPU's reference rows, or timed alone (bench_*.cu). Where there is nvcc but no
+# device they are built only when asked for (target cuda_tests), and listed as skipped by the tests above.
+if(QSA_HAS_CUDA)
+    add_custom_target(cuda_tests)
+    foreach(name test_cuda_kernels bench_choose)
+        set(sources tests/cuda/${name}.cu)
+        if(name STREQUAL "bench_choose")
+            list(APPEND sources tests/cuda/check_choose.cu)
+        endif()
+        add_executable(${name} EXCLUDE_FROM_ALL ${sources})
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
+        target_include_directories(${name} PRIVATE tests/cuda tests src include)
+        target_compile_options(${name} PRIVATE "SHELL:-gencode arch=compute_90a,code=sm_90a" "SHELL:-Xcompiler -ffp-contract=off")
+        target_link_libraries(${name} PRIVATE qsa_cuda_objects qsa_static)
+        add_dependencies(cuda_tests ${name})
+    endforeach()
+endif()
+
 # The digests again, on a GPU.
 if(NOT CMAKE_CROSSCOMPILING AND NOT QSA_SANITIZE)
     foreach(name test_digests test_digests_real)
