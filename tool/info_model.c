@@ -83,8 +83,8 @@ static void print_table(const description *d) {
     for (int w = 0; w < LAYER_WEIGHTS; w++) {
         printf("%s %s %s", w ? "," : "", short_name(w), d->layer.weight[w].part[0].type);
     }
-    printf("\n\nmemory of a cache for the %d QSA layers, one sequence, in MiB (more: qsa size)\n%12s",
-           model_config_qsa_layers(config), "cells");
+    printf("\n\nmemory of a cache for %d QSA layer%s, one sequence, in MiB (more: qsa size)\n%12s",
+           model_config_qsa_layers(config), model_config_qsa_layers(config) == 1 ? "" : "s", "cells");
     for (int f = 0; f < FORMATS; f++) {
         printf(" %11s", tool_type_name(formats[f]));
     }

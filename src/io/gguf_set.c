@@ -27,16 +27,20 @@ static bool take_count(const gguf_file *file, const char *key, int64_t fallback,
     return true;
 }
 
-static bool add_part(gguf_set *set, const char *path, io_error err) {
-    gguf_file **parts = io_grow(set->parts, &set->capacity, set->n, sizeof *parts);
-    if (parts == NULL)
-        return io_fail(err, "out of memory");
+// Takes the file over; NULL is the failure of its opening.
+static bool add_file(gguf_set *set, gguf_file *file, io_error err) {
+    gguf_file **parts = file != NULL ? io_grow(set->parts, &set->capacity, set->n, sizeof *parts) : NULL;
+    if (parts == NULL) {
+        gguf_close(file);
+        return file != NULL && io_fail(err, "out of memory");
+    }
     set->parts = parts;
-    parts[set->n] = gguf_open(path, err);
-    if (parts[set->n] == NULL)
-        return false;
-    set->n++;
+    parts[set->n++] = file;
     return true;
+}
+
+static bool add_part(gguf_set *set, const char *path, io_error err) {
+    return add_file(set, gguf_open(path, err), err);
 }
 
 // The name that part `no` (from 1) of `count` has.
@@ -100,14 +104,26 @@ static bool open_set(gguf_set *set, const char *path, io_error err) {
     return opened && check_tensors(set, tensors, err);
 }
 
-gguf_set *gguf_set_open(const char *path, io_error err) {
+static gguf_set *new_set(io_error err) {
     gguf_set *set = io_alloc(sizeof *set);
-    if (set == NULL) {
+    if (set == NULL)
         io_fail(err, "out of memory");
-        return NULL;
-    }
-    *set = (gguf_set){0};
-    if (open_set(set, path, err))
+    else
+        *set = (gguf_set){0};
+    return set;
+}
+
+gguf_set *gguf_set_open(const char *path, io_error err) {
+    gguf_set *set = new_set(err);
+    if (set != NULL && open_set(set, path, err))
+        return set;
+    gguf_set_close(set);
+    return NULL;
+}
+
+gguf_set *gguf_set_open_memory(const void *bytes, size_t size, io_error err) {
+    gguf_set *set = new_set(err);
+    if (set != NULL && add_file(set, gguf_open_memory(bytes, size, err), err))
         return set;
     gguf_set_close(set);
     return NULL;

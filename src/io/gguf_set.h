@@ -15,6 +15,9 @@ typedef struct gguf_set gguf_set;
 // another number of tensors than the model says.
 gguf_set *gguf_set_open(const char *path, io_error err);
 
+// A whole model in memory, borrowed until it is closed; its split.* keys are not looked at.
+gguf_set *gguf_set_open_memory(const void *bytes, size_t size, io_error err);
+
 // NULL is allowed.
 void gguf_set_close(gguf_set *set);
 
