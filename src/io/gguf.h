@@ -95,7 +95,7 @@ bool gguf_real(const gguf_value *value, uint64_t i, double *out);
 bool gguf_string(const gguf_value *value, gguf_text *out);
 bool gguf_text_is(gguf_text text, const char *string);
 
-// "F32", "Q8_0", ...; "type 99" for a number that is not known. By value.
+// "F32", "Q8_0", ...; "99 (unknown)" for a number that is not known. By value.
 typedef struct {
     char text[24];
 } gguf_type_name;

@@ -65,6 +65,8 @@ static bool open_rest(gguf_set *set, char *path, int64_t count, io_error err) {
                            take_count(set->parts[i], "split.count", -1, 1, GGUF_MAX_PARTS, &of, e);
         if (!right)
             return io_fail(err, "part %s: %s", tail, line);
+        if (no < 0 || of < 0)
+            return io_fail(err, "part %s: it has no split.no or no split.count", tail);
         if (no != i || of != count)
             return io_fail(err, "part %s: it says that it is part %" PRId64 " of %" PRId64, tail, no + 1, of);
     }

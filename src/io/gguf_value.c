@@ -36,7 +36,7 @@ gguf_type_name gguf_tensor_type(uint32_t type) {
     if (type < TYPES && types[type].name != NULL)
         snprintf(name.text, sizeof name.text, "%s", types[type].name);
     else
-        snprintf(name.text, sizeof name.text, "type %u", (unsigned)type);
+        snprintf(name.text, sizeof name.text, "%u (unknown)", (unsigned)type);
     return name;
 }
 
