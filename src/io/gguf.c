@@ -131,9 +131,11 @@ static bool take_values(reader *r, uint64_t count) {
 
 static bool take_alignment(reader *r) {
     const gguf_value *v = gguf_key(r->file, "general.alignment");
-    int64_t alignment = GGUF_ALIGNMENT;
-    if (v != NULL && (v->array || !gguf_integer(v, 0, &alignment) || alignment < 1 || alignment > 1 << 30 ||
-                      (alignment & (alignment - 1)) != 0))
+    int64_t alignment = 0;
+    if (v == NULL)
+        return true;
+    if (v->array || !gguf_integer(v, 0, &alignment) || alignment < 1 || alignment > 1 << 30 ||
+        (alignment & (alignment - 1)) != 0)
         return io_fail(r->err, "general.alignment is no power of two up to 2^30");
     r->alignment = (uint64_t)alignment;
     return true;
@@ -164,7 +166,7 @@ static bool measure(gguf_tensor *t, io_error err) {
 
 // An entry; *offset is where its data begins, counted from the data's start.
 static bool take_tensor(reader *r, gguf_tensor *t, uint64_t *offset) {
-    gguf_text name;
+    gguf_text name = {"", 0};
     uint32_t n_dims = 0;
     *t = (gguf_tensor){0};
     if (!take_text(r, "a tensor's name", &name))
@@ -250,7 +252,7 @@ static bool place_tensors(reader *r) {
 }
 
 static bool open_bytes(gguf_file *f, const unsigned char *bytes, size_t size, io_error err) {
-    reader r = {.bytes = bytes, .size = size, .file = f, .err = err};
+    reader r = {.bytes = bytes, .size = size, .file = f, .alignment = GGUF_ALIGNMENT, .err = err};
     uint32_t version = 0;
     uint64_t n_tensors = 0, n_values = 0;
     if (size < 8 || memcmp(bytes, "GGUF", 4) != 0)

@@ -26,12 +26,16 @@ static void check_again(const model_config *config) {
     qsa_geometry again;
     int32_t hidden = 0;
     json_t *object = layer_config_make(&config->geometry, config->hidden);
-    char *text = json_dumps(object, LAYER_CONFIG_DUMP);
+    char *text = json_dumps(object, JSON_COMPACT | LAYER_CONFIG_DUMP);
     require(text != NULL && layer_config_read(text, &again, &hidden, &error), "what was written can be read");
-    again.theta = config->geometry.theta; // 15 digits of it
-    require(memcmp(&again, &config->geometry, sizeof again) == 0 && hidden == config->hidden, "and is the same");
+    require(again.eps == config->geometry.eps, "every bit of eps is there");
+    json_t *second = layer_config_make(&again, hidden);
+    char *second_text = json_dumps(second, JSON_COMPACT | LAYER_CONFIG_DUMP);
+    require(second_text != NULL && strcmp(text, second_text) == 0, "and is the same");
     free(text);
+    free(second_text);
     json_decref(object);
+    json_decref(second);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
