@@ -77,7 +77,7 @@ static bool skip_elements(reader *r, const gguf_value *v) {
         return skip_strings(r, v->count);
     if (size == 0)
         return io_fail(r->err, "key '%s': %s", io_quote(v->key.bytes, v->key.size).text,
-                       v->type == GGUF_ARRAY ? "an array of arrays" : "a value of no known type");
+                       v->type == GGUF_ARRAY ? "an array of arrays, which is not read" : "a value of no known type");
     if (v->count > left(r) / size)
         return io_fail(r->err, "key '%s': %" PRIu64 " elements of %zu bytes, and the file has %zu bytes left",
                        io_quote(v->key.bytes, v->key.size).text, v->count, size, left(r));

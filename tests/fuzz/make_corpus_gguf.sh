@@ -16,18 +16,20 @@ value_f32() { printf '%s%s%s' "$(text "$1")" "$(u32 6)" "$2"; } # KEY BYTES
 value_text() { printf '%s%s%s' "$(text "$1")" "$(u32 8)" "$(text "$2")"; }
 array() { printf '%s%s%s%s' "$(text "$1")" "$(u32 9)" "$(u32 "$2")" "$(u64 "$3")"; } # KEY TYPE COUNT, elements follow
 tensor1() { printf '%s%s%s%s%s' "$(text "$1")" "$(u32 1)" "$(u64 "$2")" "$(u32 "$3")" "$(u64 "$4")"; } # NAME DIM TYPE OFFSET
-seed() { # NAME BYTES: padded to a multiple of 32, and 64 bytes of data behind
+seed() { # NAME BYTES: padded to a multiple of 32, and 128 bytes of data behind
     printf '%b' "$2" >"$1"
     size=$(wc -c <"$1")
     truncate -s $(((size + 31) / 32 * 32)) "$1"
-    printf '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef' >>"$1"
+    for _ in 1 2 3 4; do
+        printf '0123456789abcdef0123456789abcdef' >>"$1"
+    done
 }
 huge='\0377\0377\0377\0377\0377\0377\0377\0017'
 
 seed empty_model "$(head_of 0 0)"
 seed values "$(head_of 0 4)$(value_u32 general.alignment 64)$(value_text a b)$(array c 8 2)$(text x)$(text yz)$(array d 5 2)$(u32 1)$(u32 2)"
 seed tensor_f32 "$(head_of 1 0)$(tensor1 t 4 0 0)"
-seed tensor_q8 "$(head_of 2 1)$(value_u32 k 1)$(tensor1 q 32 8 0)$(tensor1 h 4 30 0)"
+seed tensor_q8 "$(head_of 2 1)$(value_u32 k 1)$(tensor1 q 32 8 0)$(tensor1 h 4 30 64)"
 seed tensors_two "$(head_of 2 0)$(tensor1 q 8 1 0)$(tensor1 h 4 0 32)"
 seed type_unknown "$(head_of 1 0)$(tensor1 t 4 99 0)"
 seed overlap "$(head_of 2 0)$(tensor1 a 16 0 0)$(tensor1 b 4 0 32)"
