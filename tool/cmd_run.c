@@ -171,11 +171,11 @@ static int run_file(run_args *args, const layer_file *file, const expected *tens
     return code;
 }
 
-// Everything after the layer was opened. The exit code.
-static int run_layer(run_args *args, const layer_file *file) {
+// Everything after the layer was opened, of the file or of a model. The exit code.
+static int run_layer(run_args *args, const layer_file *file, const model *from) {
     tool_error error = {""};
     expected tensors;
-    if (args->out && (same_file(args->out, args->file) || (args->gguf && same_file(args->out, args->gguf)))) {
+    if (args->out && (same_file(args->out, args->file) || (from && model_owns(from, args->out)))) {
         tool_fail(&error, "--out %s would replace the input", args->out);
         return tool_report(args->file, &error);
     }
@@ -201,7 +201,7 @@ static int run_model(run_args *args) {
         !layer_file_open_model(&file, args->file, &from, args->layer, &blame, &error)) {
         tool_report(blame, &error);
     } else {
-        code = run_layer(args, &file);
+        code = run_layer(args, &file, &from);
         layer_file_close(&file);
     }
     model_close(&from);
@@ -227,7 +227,7 @@ int cmd_run(int argc, char **argv) {
     if (!layer_file_open(&file, args.file, &error)) {
         return tool_report(args.file, &error);
     }
-    const int code = run_layer(&args, &file);
+    const int code = run_layer(&args, &file, NULL);
     layer_file_close(&file);
     return code;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // What stands in front of the layer's number. The first is the official one.
 static const char *const prefixes[] = {
@@ -196,4 +197,34 @@ void model_close(model *from) {
     model_config_free(&from->config);
     free(from->text);
     *from = (model){0};
+}
+
+// The folder of a path, in `folder`; its result is the name in it.
+static const char *split_path(const char *path, char folder[static 4096]) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) {
+        snprintf(folder, 4096, ".");
+        return path;
+    }
+    snprintf(folder, 4096, "%.*s/", (int)(slash - path), path);
+    return slash + 1;
+}
+
+bool model_owns(const model *from, const char *path) {
+    char folder[4096];
+    char own[4096];
+    struct stat a;
+    struct stat b;
+    const char *name = split_path(path, folder);
+    const size_t size = strlen(name);
+    if (from->set) {
+        snprintf(own, sizeof own, "%s/", from->path);
+    } else {
+        split_path(from->path, own);
+    }
+    if (stat(folder, &a) != 0 || stat(own, &b) != 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
+        return false;
+    }
+    return from->set ? st_set_names(from->set, name) || strcmp(name, "config.json") == 0
+                     : size > 5 && strcmp(name + size - 5, ".gguf") == 0;
 }

@@ -26,4 +26,8 @@ void model_close(model *from);
 // that is missing, of a type that is not read or of another shape is refused by name.
 bool model_open_layer(const model *from, int32_t layer, layer_file *file, tool_error *error);
 
+// Whether writing to the path would replace a file of the model: one of its folder that it is read from, or may be (any
+// GGUF file beside the one given).
+bool model_owns(const model *from, const char *path);
+
 #endif

@@ -116,3 +116,10 @@ bool st_set_find(st_set *set, const char *name, const st_tensor **tensor, io_err
                        io_quote_string(name).text);
     return true;
 }
+
+bool st_set_names(const st_set *set, const char *name) {
+    bool found = strcmp(name, set->index != NULL ? INDEX_FILE : SINGLE_FILE) == 0;
+    for (size_t i = 0; set->index != NULL && !found && i < st_index_count(set->index); i++)
+        found = strcmp(name, st_index_file(set->index, i)) == 0;
+    return found;
+}

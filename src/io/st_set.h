@@ -20,4 +20,7 @@ void st_set_close(st_set *set);
 // NULL when the checkpoint has none of the name.
 bool st_set_find(st_set *set, const char *name, const st_tensor **tensor, io_error err);
 
+// Whether a name is that of a file of the set: the index, a file that it names, or model.safetensors.
+bool st_set_names(const st_set *set, const char *name);
+
 #endif
