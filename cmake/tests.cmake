@@ -3,7 +3,8 @@
 #   tests/**/test_*.c   one executable and one ctest each, named by the stem; links the static library
 #                       and tests/support/*.c, tests/oracle/*.c; may include src/ and tests/
 #   tests/**/test_*.sh  run with sh
-#   tests/fuzz/fuzz_*.c replays tests/fuzz/corpus/<name>/ (or libFuzzer's main with QSA_FUZZ)
+#   tests/fuzz/fuzz_*.c replays tests/fuzz/corpus/<name>/ (or libFuzzer's main with QSA_FUZZ); a line
+#                       `// SOURCES: tool/a.c ...` names files of the command that it is built with
 #   examples/*.c        built against the static library, run as example_<stem>
 # A line `// LABELS: small cross` (`# LABELS:` in a script) replaces the default label: `real` for
 # test_*_real.*, else `small`. `// RUNNER: plain` marks a test that uses tests/support/plain_runner.h
@@ -163,7 +164,13 @@ if(QSA_TOOL)
         string(REGEX REPLACE "^fuzz_" "" corpus ${name})
         add_executable(${name} ${file})
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY fuzz)
-        target_include_directories(${name} PRIVATE tests src)
+        qsa_test_note(extra ${file} SOURCES)
+        if(extra)
+            string(REPLACE " " ";" extra "${extra}")
+            list(TRANSFORM extra PREPEND ${PROJECT_SOURCE_DIR}/)
+            target_sources(${name} PRIVATE ${extra})
+        endif()
+        target_include_directories(${name} PRIVATE tests src .)
         target_link_libraries(${name} PRIVATE qsa_flags qsa_io)
         add_dependencies(fuzz_targets ${name})
         if(QSA_FUZZ)

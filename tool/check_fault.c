@@ -40,7 +40,7 @@ int check_faults(const layer_file *file, check_fault list[static CHECK_MAX_FAULT
         add(list, &count, CHECK_FAULT_KV, CHECK_EVERYWHERE, formats[i]);
     }
     for (int w = 0; w < LAYER_WEIGHTS; w++) {
-        if (file->bias[w]) {
+        if (file->bias[w].parts) {
             add(list, &count, CHECK_FAULT_NO_BIAS, CHECK_EVERYWHERE, w);
         }
     }

@@ -61,13 +61,9 @@ static bool make_arrays(check_model *m, tool_error *error) {
 
 static bool load_biases(check_model *m, tool_error *error) {
     for (int w = 0; w < LAYER_WEIGHTS; w++) {
-        const st_tensor *bias = m->file->bias[w];
-        char reason[ST_ERR_SIZE];
-        if (bias && !(m->bias[w] = tool_array((size_t)bias->count, sizeof(float), false, error))) {
+        const layer_matrix *bias = &m->file->bias[w];
+        if (bias->parts && !(m->bias[w] = layer_matrix_load(bias, error))) {
             return false;
-        }
-        if (bias && !st_to_f32(bias, m->bias[w], reason, sizeof reason)) {
-            return tool_fail(error, "%.1000s", reason);
         }
     }
     return true;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `qsa info` and `qsa version`: what this build and this machine can run, and what would be picked.
+// `qsa info` and `qsa version`: what this build and this machine can run, and what would be picked; or what a model is.
 
 #include "args.h"
 #include "commands.h"
+#include "info_model.h"
 #include "kernel_list.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { INFO_JSON = ARGS_OWN };
+enum { INFO_JSON = ARGS_OWN, INFO_CHECKPOINT, INFO_GGUF };
 
 // Whether a context of the backend and class can be made; `reason` when not.
 static bool available(qsa_backend backend, qsa_class kernel_class, const char **reason) {
@@ -90,19 +91,33 @@ static bool print_json(const qsa_context *context, int32_t threads, tool_error *
 }
 
 int cmd_info(int argc, char **argv) {
-    static const struct option table[] = {{"json", no_argument, NULL, INFO_JSON}, {0}};
+    static const struct option table[] = {{"json", no_argument, NULL, INFO_JSON},
+                                          {"checkpoint", required_argument, NULL, INFO_CHECKPOINT},
+                                          {"gguf", required_argument, NULL, INFO_GGUF},
+                                          {0}};
     tool_error error = {""};
     bool json = false;
+    const char *checkpoint = NULL;
+    const char *gguf = NULL;
     args_start();
     for (int code; (code = args_next(argc, argv, "", table, &error)) != -1;) {
         if (code == -2) {
             return tool_report(NULL, &error);
         }
-        json = true;
+        json = json || code == INFO_JSON;
+        checkpoint = code == INFO_CHECKPOINT ? optarg : checkpoint;
+        gguf = code == INFO_GGUF ? optarg : gguf;
     }
     if (optind < argc) {
         tool_fail(&error, "info takes no operand, and there is %s", argv[optind]);
         return tool_report(NULL, &error);
+    }
+    if (checkpoint && gguf) {
+        tool_fail(&error, "--checkpoint and --gguf: one model expected");
+        return tool_report(NULL, &error);
+    }
+    if (checkpoint || gguf) {
+        return info_model(checkpoint ? checkpoint : gguf, gguf != NULL, json);
     }
     pipeline_options options;
     pipeline_options_init(&options);

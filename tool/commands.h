@@ -11,6 +11,7 @@ int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_make_checkpoint(int argc, char **argv);
 int cmd_size(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_version(int argc, char **argv);

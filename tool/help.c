@@ -17,13 +17,17 @@ static const char overview[] =
     "usage: qsa COMMAND [OPTION...] [FILE]\n"
     "\n"
     "  run FILE      runs an attention layer from a safetensors file and compares it with what the file expects\n"
+    "  run --checkpoint DIR --layer N --hidden FILE\n"
+    "                runs a layer of a model (or of --gguf FILE)\n"
     "  check DUMP --against FILE\n"
     "                says which stage of another engine's dump first goes wrong, and the likely reason\n"
     "  bench CASE    times a part of the step beside the machine's limits\n"
     "  inspect FILE -o PICTURE\n"
     "                draws which cells each row attends\n"
     "  size --ctx N  memory of a cache, to the byte, by what it holds\n"
-    "  info          CPU features, backends, kernels and which are picked\n"
+    "  info          CPU features, backends, kernels and which are picked; or what a model is\n"
+    "  make-checkpoint DIR\n"
+    "                writes a small random model\n"
     "  version       version of the library\n"
     "  help COMMAND  options of a command\n"
     "\n"
@@ -31,10 +35,16 @@ static const char overview[] =
 
 static const char run_page[] =
     "usage: qsa run FILE.safetensors [OPTION...]\n"
+    "       qsa run --checkpoint DIR --layer N --hidden FILE [OPTION...]\n"
+    "       qsa run --gguf FILE --layer N --hidden FILE [OPTION...]\n"
     "\n"
     "Runs every token of every sequence in FILE through the cache and prints geometry, kernels, memory, time per\n"
     "stage, and the error of each tensor that FILE expects (q index_q k v scores selected attn out).\n"
     "\n"
+    "  --checkpoint DIR             takes the weights from a model: config.json and safetensors\n"
+    "  --gguf FILE                  the same from a GGUF file, of a split model the first\n"
+    "  --layer N                    which layer of it, from 0; QSA layers only (qsa info lists them)\n"
+    "  --hidden FILE                the input: `hidden` as it enters self_attn; the rest as in FILE, all optional\n"
     "  --kv f32|f16|bf16|i8         format of keys and values in the cache (i8)\n"
     "  --block-keys f32|f16|bf16    format of block keys (f32)\n"
     "  --select official|cut        rule of the selection (official)\n"
@@ -85,19 +95,35 @@ static const char size_page[] =
 
 static const char info_page[] =
     "usage: qsa info [--json]\n"
+    "       qsa info --checkpoint DIR|--gguf FILE [--json]\n"
     "\n"
     "Prints CPU features, backends and classes, and the kernels of this build; * marks the\n"
-    "ones in use.\n"
+    "ones in use. Or the geometry of a model, which of its layers are QSA layers, the types of\n"
+    "their weights, and the memory of a cache by context length and format.\n"
     "\n"
+    "  --checkpoint DIR             a folder with config.json and safetensors\n"
+    "  --gguf FILE                  a GGUF file, of a split model the first\n"
     "  --json                       prints one JSON object and nothing else\n";
+
+static const char make_page[] =
+    "usage: qsa make-checkpoint DIR [OPTION...]\n"
+    "\n"
+    "Writes a random model of which the attention of the QSA layers is there, and an input for it\n"
+    "(hidden.safetensors), and prints how to run it. DIR must not exist, or be empty.\n"
+    "\n"
+    "  --form FORM                  bf16, f16, f32, fp8, or gguf (q8_0), gguf-f32, gguf-f16, gguf-bf16 (bf16)\n"
+    "  --geometry preset|tiny       the real geometry, or a small one (tiny)\n"
+    "  --layers N                   layers of the model, every 4th a QSA layer (4)\n"
+    "  --seed S                     another seed, other weights (1)\n";
 
 static const char version_page[] = "usage: qsa version\n\nPrints the version of the library.\n";
 
 static const char help_page[] = "usage: qsa help [COMMAND]\n\nPrints the commands, or the options of one.\n";
 
 static const page pages[] = {
-    {"run", run_page},   {"check", check_page}, {"bench", bench_help},     {"inspect", inspect_page},
-    {"size", size_page}, {"info", info_page},   {"version", version_page}, {"help", help_page},
+    {"run", run_page},   {"check", check_page}, {"bench", bench_help},          {"inspect", inspect_page},
+    {"size", size_page}, {"info", info_page},   {"make-checkpoint", make_page}, {"version", version_page},
+    {"help", help_page},
 };
 
 int help_print(const char *command, FILE *to) {

@@ -7,25 +7,12 @@
 
 #include "expected.h"
 #include "layer_config.h"
+#include "layer_weights.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const weight_names[LAYER_WEIGHTS] = {
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.indexer.index_qk_proj", "self_attn.o_proj",
-};
-
-static const char *const norm_names[LAYER_NORMS] = {
-    "self_attn.q_norm.weight",
-    "self_attn.k_norm.weight",
-    "self_attn.indexer.q_layernorm.weight",
-    "self_attn.indexer.k_layernorm.weight",
-};
-
-const char *layer_weight_name(layer_weight weight) {
-    return weight_names[weight];
-}
 
 static bool is_float(st_dtype dtype) {
     return dtype == ST_F32 || dtype == ST_F16 || dtype == ST_BF16;
@@ -46,14 +33,19 @@ static const char *shape_text(int n_dims, const int64_t *shape, char text[static
     return text;
 }
 
-bool layer_shape_check(const st_tensor *tensor, int n_dims, const int64_t *shape, tool_error *error) {
-    if (tensor->n_dims == n_dims && memcmp(tensor->shape, shape, (size_t)n_dims * sizeof *shape) == 0) {
+bool layer_shape_fits(const char *name, int has_dims, const int64_t *has, int n_dims, const int64_t *shape,
+                      tool_error *error) {
+    if (has_dims == n_dims && memcmp(has, shape, (size_t)n_dims * sizeof *shape) == 0) {
         return true;
     }
-    char has[192];
+    char has_text[192];
     char wanted[192];
-    return tool_fail(error, "%s has the shape %s, expected %s", tensor->name,
-                     shape_text(tensor->n_dims, tensor->shape, has), shape_text(n_dims, shape, wanted));
+    return tool_fail(error, "%s has the shape %s, expected %s", name, shape_text(has_dims, has, has_text),
+                     shape_text(n_dims, shape, wanted));
+}
+
+bool layer_shape_check(const st_tensor *tensor, int n_dims, const int64_t *shape, tool_error *error) {
+    return layer_shape_fits(tensor->name, tensor->n_dims, tensor->shape, n_dims, shape, error);
 }
 
 static bool float_check(const st_tensor *tensor, tool_error *error) {
@@ -115,44 +107,27 @@ static bool open_hidden(layer_file *file, int32_t hidden_size, tool_error *error
     return true;
 }
 
-static bool open_weights(layer_file *file, tool_error *error) {
-    const qsa_geometry *g = &file->geometry;
-    const int64_t q_dim = (int64_t)g->heads * g->head_dim;
-    const int64_t kv_dim = (int64_t)g->kv_heads * g->head_dim;
-    const int64_t index_dim = (int64_t)(g->index_heads + 1) * g->index_dim;
-    const int64_t shapes[LAYER_WEIGHTS][2] = {
-        {2 * q_dim, file->hidden}, {kv_dim, file->hidden}, {kv_dim, file->hidden},
-        {index_dim, file->hidden}, {file->hidden, q_dim},
-    };
-    for (int w = 0; w < LAYER_WEIGHTS; w++) {
-        char name[80];
-        snprintf(name, sizeof name, "%s.weight", weight_names[w]);
-        const st_tensor *weight = file->weight[w] = required(file, name, error);
-        snprintf(name, sizeof name, "%s.bias", weight_names[w]);
-        const st_tensor *bias = file->bias[w] = st_find(file->st, name);
-        if (!weight || !float_check(weight, error) || !layer_shape_check(weight, 2, shapes[w], error) ||
-            (bias && (!float_check(bias, error) || !layer_shape_check(bias, 1, shapes[w], error)))) {
-            return false;
-        }
+// The weights of the file itself.
+typedef struct own_source {
+    layer_source source;
+    const layer_file *file;
+} own_source;
+
+static bool find_own(const layer_source *source, const char *name, bool needed, layer_matrix *matrix,
+                     tool_error *error) {
+    const layer_file *file = ((const own_source *)source)->file;
+    const st_tensor *tensor = needed ? required(file, name, error) : st_find(file->st, name);
+    *matrix = (layer_matrix){.parts = tensor != NULL};
+    if (tensor) {
+        matrix->part[0] = stored_of_st(tensor);
     }
-    return true;
+    return tensor || !needed;
 }
 
-static bool open_norms(layer_file *file, tool_error *error) {
-    const qsa_geometry *g = &file->geometry;
-    const int64_t dims[LAYER_NORMS] = {g->head_dim, g->head_dim, g->index_dim, g->index_dim};
-    for (int n = 0; n < LAYER_NORMS; n++) {
-        const st_tensor *norm = required(file, norm_names[n], error);
-        char reason[ST_ERR_SIZE];
-        if (!norm || !float_check(norm, error) || !layer_shape_check(norm, 1, &dims[n], error) ||
-            !(file->norm[n] = tool_array((size_t)dims[n], sizeof(float), false, error))) {
-            return false;
-        }
-        if (!st_to_f32(norm, file->norm[n], reason, sizeof reason)) {
-            return tool_fail(error, "%.1000s", reason);
-        }
-    }
-    return true;
+static bool open_weights(layer_file *file, tool_error *error) {
+    const own_source own = {
+        {find_own, STORED_F32 | STORED_F16 | STORED_BF16, "F32, F16 or BF16", QSA_NORM_ZERO_CENTRED}, file};
+    return layer_weights_open(file, &own.source, error);
 }
 
 static bool open_mask(layer_file *file, tool_error *error) {
@@ -249,19 +224,55 @@ static bool open_rows(layer_file *file, tool_error *error) {
     return file->rows != NULL;
 }
 
-bool layer_file_open(layer_file *file, const char *path, tool_error *error) {
-    *file = (layer_file){0};
-    char reason[ST_ERR_SIZE];
-    file->st = st_open(path, reason, sizeof reason);
-    if (!file->st) {
-        return tool_fail(error, "%.1000s", reason);
+// Each cell's number in its sequence, where the file does not say the positions.
+static bool count_positions(layer_file *file, tool_error *error) {
+    const size_t count = (size_t)file->batch * (size_t)file->tokens;
+    file->positions = tool_array(3 * count, sizeof *file->positions, true, error);
+    for (size_t i = 0; file->positions && i < 3 * count; i++) {
+        const int32_t cells = file->token_cells[i / 3];
+        file->positions[i] = cells ? cells - 1 : 0;
     }
-    const char *config = st_metadata(file->st, "config");
+    return file->positions != NULL;
+}
+
+static bool open_st(layer_file *file, const char *path, tool_error *error) {
+    char reason[ST_ERR_SIZE];
+    *file = (layer_file){0};
+    file->st = st_open(path, reason, sizeof reason);
+    return file->st || tool_fail(error, "%.1000s", reason);
+}
+
+bool layer_file_open(layer_file *file, const char *path, tool_error *error) {
+    if (!open_st(file, path, error)) {
+        return false;
+    }
+    file->config = st_metadata(file->st, "config");
     int32_t hidden_size = 0;
-    bool opened = config ? layer_config_read(config, &file->geometry, &hidden_size, error)
-                         : tool_fail(error, "no metadata key config");
-    opened = opened && open_hidden(file, hidden_size, error) && open_weights(file, error) && open_norms(file, error) &&
-             open_mask(file, error) && open_cells(file, error) && open_positions(file, error) && open_rows(file, error);
+    bool opened = file->config ? layer_config_read(file->config, &file->geometry, &hidden_size, error)
+                               : tool_fail(error, "no metadata key config");
+    opened = opened && open_hidden(file, hidden_size, error) && open_weights(file, error) && open_mask(file, error) &&
+             open_cells(file, error) && open_positions(file, error) && open_rows(file, error);
+    if (!opened) {
+        layer_file_close(file);
+    }
+    return opened;
+}
+
+bool layer_file_open_model(layer_file *file, const char *path, const model *from, int32_t layer, const char **blame,
+                           tool_error *error) {
+    *blame = path;
+    if (!open_st(file, path, error)) {
+        return false;
+    }
+    file->config = from->text;
+    file->geometry = from->config.geometry;
+    bool opened = open_hidden(file, from->config.hidden, error) && open_mask(file, error) && open_cells(file, error) &&
+                  (st_find(file->st, "position_ids") ? open_positions(file, error) : count_positions(file, error)) &&
+                  open_rows(file, error);
+    if (opened) {
+        *blame = from->path;
+        opened = model_open_layer(from, layer, file, error);
+    }
     if (!opened) {
         layer_file_close(file);
     }

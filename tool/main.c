@@ -14,8 +14,15 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"run", cmd_run},   {"check", cmd_check}, {"inspect", cmd_inspect}, {"bench", cmd_bench},
-    {"size", cmd_size}, {"info", cmd_info},   {"version", cmd_version}, {"help", cmd_help},
+    {"run", cmd_run},
+    {"check", cmd_check},
+    {"inspect", cmd_inspect},
+    {"bench", cmd_bench},
+    {"make-checkpoint", cmd_make_checkpoint},
+    {"size", cmd_size},
+    {"info", cmd_info},
+    {"version", cmd_version},
+    {"help", cmd_help},
 };
 
 static bool asks_for_help(int argc, char **argv) {

@@ -70,7 +70,7 @@ static bool open_layer(pipeline *run, tool_error *error) {
     const qsa_layer_config config = {
         .size = sizeof config,
         .geometry = run->geometry,
-        .norm_form = QSA_NORM_ZERO_CENTRED,
+        .norm_form = file->norm_form,
         .norm_type = QSA_F32,
         .q_norm = file->norm[LAYER_Q_NORM],
         .k_norm = file->norm[LAYER_K_NORM],

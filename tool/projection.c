@@ -35,17 +35,6 @@ struct projection {
     double ms;
 };
 
-static float *load_floats(const st_tensor *tensor, tool_error *error) {
-    float *values = tool_array((size_t)tensor->count, sizeof *values, false, error);
-    char reason[ST_ERR_SIZE];
-    if (values && !st_to_f32(tensor, values, reason, sizeof reason)) {
-        tool_fail(error, "%.1000s", reason);
-        free(values);
-        return NULL;
-    }
-    return values;
-}
-
 static bool make_block(const projection *p, block *b, tool_error *error) {
     const int64_t tokens = (int64_t)p->file->batch * p->file->tokens;
     const size_t rows = tokens < PROJECTION_BLOCK ? (size_t)tokens : PROJECTION_BLOCK;
@@ -86,11 +75,11 @@ projection *projection_create(const layer_file *file, int32_t blocks, tool_error
     p->blocks = tool_array((size_t)p->n_blocks, sizeof *p->blocks, true, error);
     bool made = start_blas(error) && p->blocks;
     for (int w = 0; made && w < LAYER_WEIGHTS; w++) {
-        p->n[w] = (int32_t)file->weight[w]->shape[0];
-        p->k[w] = (int32_t)file->weight[w]->shape[1];
-        p->weight[w] = load_floats(file->weight[w], error);
-        p->bias[w] = p->weight[w] && file->bias[w] ? load_floats(file->bias[w], error) : NULL;
-        made = p->weight[w] && (!file->bias[w] || p->bias[w]);
+        p->n[w] = file->weight[w].rows;
+        p->k[w] = file->weight[w].columns;
+        p->weight[w] = layer_matrix_load(&file->weight[w], error);
+        p->bias[w] = p->weight[w] && file->bias[w].parts ? layer_matrix_load(&file->bias[w], error) : NULL;
+        made = p->weight[w] && (!file->bias[w].parts || p->bias[w]);
     }
     for (int32_t i = 0; made && i < p->n_blocks; i++) {
         made = make_block(p, &p->blocks[i], error);

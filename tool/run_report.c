@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The digest, the JSON object (its keys are the tool's interface: none is added or left out) and the file of results.
+// The digest, the JSON object (its keys are the tool's interface: with a model two are added, none is ever left out) and the file of results.
 
 #include "run_report.h"
 
@@ -69,23 +69,32 @@ static json_t *json_times(const pipeline *run) {
     return times;
 }
 
+// A path, escaped where it is no UTF-8.
+static json_t *json_path(const char *path) {
+    json_t *string = json_string(path);
+    return string ? string : json_string(io_quote_string(path).text);
+}
+
 bool run_print_json(const run_report *report, tool_error *error) {
     const pipeline *run = report->run;
     const pipeline_options *options = &run->options;
     const int64_t *rows = report->result->rows;
-    json_t *path = json_string(report->path); // NULL when it is no UTF-8
-    json_t *object = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "file",
-                               path ? path : json_string(io_quote_string(report->path).text), "backend",
-                               tool_backend_name(options->backend), "kv", tool_type_name(options->kv), "block_keys",
-                               tool_type_name(options->block_keys), "select", tool_rule_name(options->rule), "class",
-                               tool_class_name(options->kernel_class), "threads", options->threads, "chunk",
-                               options->chunk, "tokens", (json_int_t)run->tokens, "rows", (json_int_t)run->attending);
+    json_t *object =
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "file", json_path(report->path), "backend",
+                  tool_backend_name(options->backend), "kv", tool_type_name(options->kv), "block_keys",
+                  tool_type_name(options->block_keys), "select", tool_rule_name(options->rule), "class",
+                  tool_class_name(options->kernel_class), "threads", options->threads, "chunk", options->chunk,
+                  "tokens", (json_int_t)run->tokens, "rows", (json_int_t)run->attending);
     json_t *rest = json_pack("{s:o, s:{s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:I, s:I}, s:s, s:b}", "kernels",
                              json_kernels(run), "selection", "equal", (json_int_t)rows[COMPARE_EQUAL], "tie",
                              (json_int_t)rows[COMPARE_TIE], "near", (json_int_t)rows[COMPARE_NEAR], "wrong",
                              (json_int_t)rows[COMPARE_WRONG], "error", json_errors(report->result), "ms",
                              json_times(run), "memory", "cache_bytes", (json_int_t)run->cache_bytes, "workspace_bytes",
                              (json_int_t)run->workspace_bytes, "attn_sha256", report->attn_sha256, "ok", report->ok);
+    if (report->model) {
+        json_object_set_new(object, report->gguf ? "gguf" : "checkpoint", json_path(report->model));
+        json_object_set_new(object, "layer", json_integer(report->layer));
+    }
     json_object_update(object, rest);
     char *text = object && rest ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(object);
@@ -118,7 +127,7 @@ static void add_results(st_writer *writer, const run_report *report, const uint8
     add(writer, run, RESULT_ATTN, rows, g->heads, g->head_dim, run->attn);
     add(writer, run, RESULT_OUT, rows, 0, run->file->hidden, run->out);
     st_writer_add(writer, "rows", ST_I32, 1, &rows, run->rows);
-    st_writer_metadata(writer, "config", st_metadata(run->file->st, "config"));
+    st_writer_metadata(writer, "config", run->file->config);
     st_writer_metadata(writer, "source", "qsa run");
     st_writer_metadata(writer, "qsa_version", qsa_version_string());
     st_writer_metadata(writer, "kv", tool_type_name(run->options.kv));

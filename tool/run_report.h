@@ -12,6 +12,9 @@
 
 typedef struct run_report {
     const char *path;
+    const char *model; // the checkpoint or GGUF file that the weights came from, or NULL: the file itself
+    bool gguf;
+    int32_t layer; // of the model
     const pipeline *run;
     const comparison *result;
     double tolerance;

@@ -17,6 +17,9 @@ static void print_input(const run_report *report) {
     const qsa_geometry *g = &file->geometry;
     const pipeline_options *o = &run->options;
     printf("file       %s\n", io_quote_string(report->path).text);
+    if (report->model) {
+        printf("weights    layer %d of %s\n", report->layer, io_quote_string(report->model).text);
+    }
     printf("geometry   %d / %d heads x %d, indexer %d x %d, rotary %d (%d %d %d), theta %g, eps %g\n", g->heads,
            g->kv_heads, g->head_dim, g->index_heads, g->index_dim, g->rotary_dim, g->sections[0], g->sections[1],
            g->sections[2], g->theta, (double)g->eps);

@@ -79,6 +79,8 @@ refused "more than" size --ctx 2147483391 --sequences 1048576
 refused "no operand" size --ctx 64 x
 refused "unknown option --threads" size --threads 2
 refused "no operand" info x
+refused "no DIR" make-checkpoint
+refused "unknown option --size" make-checkpoint --size 3
 refused "unknown option --all" info --all
 refused "no argument" version x
 refused "unknown command fly" help fly
@@ -95,6 +97,12 @@ prints "usage: qsa size" help size
 prints "keys and values" size --ctx 64
 prints '"bytes":' size --ctx 262144 --layers 12 --kv i8 --block-keys bf16 --rollback all --screen --json
 prints "usage: qsa info" info --help
+prints "--checkpoint DIR" help info
+prints "usage: qsa make-checkpoint" help make-checkpoint
+prints "usage: qsa make-checkpoint" make-checkpoint --help
+prints "run --checkpoint $work/ckpt --layer 3" make-checkpoint "$work/ckpt"
+prints '"checkpoint":' run --checkpoint "$work/ckpt" --layer 3 --hidden "$work/ckpt/hidden.safetensors" --json
+prints "QSA layers: 3" info --checkpoint "$work/ckpt"
 prints "usage: qsa version" help version
 version=$(sed -n 's/^#define QSA_VERSION_M[AI][JN]OR  *\([0-9]*\)$/\1/p' "$SRC/include/qsa/qsa.h" | paste -sd. -)
 prints "qsa $version." version
@@ -104,7 +112,7 @@ prints '"picked":true' info --json
 
 # Each option that `help run` lists is one that run takes, and the man page has it.
 "$QSA" help run | sed -n 's/^  \(--[a-z-]*\).*/\1/p' >"$work/options"
-[ "$(wc -l <"$work/options")" = 12 ] || { echo "FAILED: help run lists other options" >&2; failed=1; }
+[ "$(wc -l <"$work/options")" = 16 ] || { echo "FAILED: help run lists other options" >&2; failed=1; }
 while read -r option; do
     grep -qF -e "$(printf '%s' "$option" | sed 's/-/\\-/g')" "$SRC/docs/qsa.1" ||
         { echo "FAILED: docs/qsa.1 has no $option" >&2; failed=1; }
