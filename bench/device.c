@@ -85,8 +85,7 @@ const float *device_values(bench_world *w, const float *array, size_t count, ben
 
 qsa_status device_call(bench_world *w, bench_id id) {
     const int fast = w->options->kernel_class == QSA_CLASS_FAST;
-    const qsa_row_set rows = {
-        .size = sizeof rows, .rows = w->rows, .sequences = w->sequences, .cells = w->cells};
+    const qsa_row_set rows = {.size = sizeof rows, .rows = w->rows, .sequences = w->sequences, .cells = w->cells};
     const qsa_forward_options use = {.size = sizeof use, .use = &w->selection};
     if ((id == BENCH_PROMPT || id == BENCH_DECODE) && fast)
         return qsa_device_attention(w->context, w->cache, 0, &rows, w->q, &w->selection, &w->batch.gate, &w->out,

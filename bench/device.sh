@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds, tests and times the backend cuda in one go, on a machine that has the CUDA toolkit, cmake, ninja, gcc and nothing else
-# of this project's needs (-DQSA_TOOL=OFF): bench/device.sh [build] [test] [sanitize] [time] [golden], all but sanitize and golden
-# by default. Logs go to $OUT (or build-device/logs), the tables of docs/performance.md are made of them. golden needs the tool:
+# of this project's needs (-DQSA_TOOL=OFF): bench/device.sh [build] [test] [kernels] [sanitize] [time] [golden], all but sanitize and
+# golden by default. Logs go to $OUT (or build-device/logs), the tables of docs/performance.md are made of them. golden needs the tool:
 # its path in QSA, with the plugin beside it. Ends within ten minutes.
 set -u
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ export PATH=$PATH:/usr/local/cuda/bin
 build=build-device
 logs=${OUT:-$build/logs}
 mkdir -p "$logs"
-parts=${*:-build test time}
+parts=${*:-build test kernels time}
 failed=""
 
 say() { echo "== $* ($SECONDS s)"; }
@@ -34,6 +34,10 @@ if [[ " $parts " == *" test "* ]]; then
         esac
     done
     $build/tests/test_cuda_fast 2>&1 | grep -E "logits|ids" | tee "$logs/fast.log"
+fi
+
+if [[ " $parts " == *" kernels "* ]]; then
+    say kernels
     timeout 100 $build/tests/test_cuda_kernels >"$logs/kernels.log" 2>&1 || failed="$failed kernels"
     tail -7 "$logs/kernels.log"
     timeout 60 $build/tests/bench_choose check >"$logs/choose.log" 2>&1 || failed="$failed choose"

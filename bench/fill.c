@@ -6,6 +6,7 @@
 
 #include "bench/world.h"
 
+#include "host/host_call.h"
 #include "num/load.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static bool pool_arrays(pool *p, const bench_world *w) {
 }
 
 // Prep of POOL rows that do not attend; their queries are all the same row, which nothing reads.
-static qsa_status pool_prep(pool *p, bench_world *w, bench_error *error) {
+static qsa_status pool_prep(pool *p, bench_world *w) {
     static const uint8_t attend[POOL] = {0};
     static const int32_t sequences[POOL] = {0};
     const qsa_geometry *g = &w->geometry;
@@ -70,12 +71,7 @@ static qsa_status pool_prep(pool *p, bench_world *w, bench_error *error) {
         .index_q = {.data = p->raw, .type = QSA_F32},
         .index_k = {.data = p->raw, .type = QSA_F32, .row_stride = row},
         .attend = attend};
-    size_t bytes = 0;
-    qsa_status status = qsa_workspace_size(w->context, p->cache, QSA_STAGE_PREP, POOL, &bytes);
-    void *workspace = status == QSA_OK ? world_array(w, bytes, 1, error) : NULL;
-    if (!workspace)
-        return status == QSA_OK ? QSA_ERR_MEMORY : status;
-    status = qsa_prep(w->context, w->layer, p->cache, 0, &batch, NULL, workspace, bytes);
+    const qsa_status status = host_prep(w->context, g, w->layer, p->cache, 0, &batch, NULL);
     return status == QSA_OK ? qsa_cache_commit(p->cache) : status;
 }
 
@@ -92,11 +88,10 @@ static bool pool_open(pool *p, bench_world *w, bench_error *error) {
     kv.block_keys = NULL;
     kv.index_keys = NULL;
     kv.positions = NULL;
-    *error = (bench_error){""};
     if (qsa_cache_create(w->context, &config, &p->cache) != QSA_OK ||
-        qsa_sequence_create(p->cache, &sequence) != QSA_OK || pool_prep(p, w, error) != QSA_OK ||
+        qsa_sequence_create(p->cache, &sequence) != QSA_OK || pool_prep(p, w) != QSA_OK ||
         qsa_cache_read(p->cache, 0, sequence, 0, POOL, &kv) != QSA_OK)
-        return *error->text ? false : bench_fail_library(error);
+        return bench_fail_library(error);
     bench_normals(&w->random, p->cells.index_keys, (size_t)POOL * (size_t)w->geometry.index_dim);
     for (int32_t i = 0; i < 3 * POOL; i++)
         p->cells.positions[i] = i / 3;

@@ -50,7 +50,7 @@ typedef struct bench_options {
     qsa_backend backend;
     qsa_class kernel_class; // strict on the CPU, fast on a GPU, unless given
     bool class_given;
-    bool graph;             // GPU: calls in a captured graph
+    bool graph; // GPU: calls in a captured graph
     bench_kernel kernels[BENCH_MAX_KERNELS];
     int32_t n_kernels;
     int32_t threads;

@@ -137,7 +137,8 @@ qsa_status host_attend(qsa_context *context, const qsa_geometry *g, const qsa_ca
         }
     }
     if (c.status == QSA_OK)
-        c.status = qsa_attend(context, cache, layer_index, rows, q, selection, records, row_stride, chunks, memory, bytes);
+        c.status =
+            qsa_attend(context, cache, layer_index, rows, q, selection, records, row_stride, chunks, memory, bytes);
     return host_finish(&c, c.status);
 }
 
@@ -149,7 +150,8 @@ qsa_status host_merge(qsa_context *context, const qsa_geometry *g, int32_t rows,
     qsa_rows_out to = *out;
     if (host_is_device(context) && rows > 0) {
         const size_t n = (size_t)rows, record = (size_t)g->heads * (size_t)(2 + g->head_dim);
-        records = host_in(&c, records, ((n - 1) * (size_t)row_stride + (size_t)chunks[rows - 1] * record) * sizeof(float));
+        records =
+            host_in(&c, records, ((n - 1) * (size_t)row_stride + (size_t)chunks[rows - 1] * record) * sizeof(float));
         if (!records)
             records = host_room(&c, sizeof(float)); // no record at all
         chunks = host_in(&c, chunks, n * sizeof(int32_t));
@@ -207,8 +209,8 @@ qsa_status host_attention(qsa_context *context, const qsa_geometry *g, const qsa
         s = host_selection(&c, selection, rows->rows);
     const qsa_rows_out to = host_rows_both(&c, out, rows->rows, g->heads, g->head_dim);
     if (c.status == QSA_OK)
-        c.status = qsa_device_attention(context, cache, layer_index, rows, q, selection ? &s : NULL, gate ? &gates : NULL,
-                                        &to, memory);
+        c.status = qsa_device_attention(context, cache, layer_index, rows, q, selection ? &s : NULL,
+                                        gate ? &gates : NULL, &to, memory);
     return host_finish(&c, c.status);
 }
 

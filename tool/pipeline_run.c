@@ -115,7 +115,8 @@ static bool attend_on_device(pipeline *run, pipeline_scratch *s, const qsa_row_s
                              s->record_stride, s->chunks);
         attended = tool_now_ms();
         if (status == QSA_OK) {
-            status = host_merge(run->context, g, set->rows, s->records, s->record_stride, s->chunks, NULL, to_attn, NULL);
+            status =
+                host_merge(run->context, g, set->rows, s->records, s->record_stride, s->chunks, NULL, to_attn, NULL);
         }
     }
     if (status == QSA_OK) {

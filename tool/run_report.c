@@ -55,7 +55,8 @@ static json_t *json_errors(const comparison *result) {
 static json_t *json_kernels(const pipeline *run) {
     json_t *kernels = json_object();
     for (int i = 0; i < KERNEL_STAGES; i++) {
-        json_object_set_new(kernels, kernel_stages[i], json_string(kernel_used(run->context, run->cache, kernel_stages[i], ",").text));
+        json_object_set_new(kernels, kernel_stages[i],
+                            json_string(kernel_used(run->context, run->cache, kernel_stages[i], ",").text));
     }
     return kernels;
 }

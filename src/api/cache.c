@@ -154,7 +154,7 @@ static qsa_status open_on_device(qsa_context *context, qsa_cache *cache) {
     void *memory;
     QSA_TRY(qsa_device_check(call, device, device->ops->alloc(device->handle, bytes, &memory)));
     cache->device = context->device;
-    cache->stream = device->stream;
+
     cache->device_bytes = bytes;
     cache->data = memory;
     cache->device_events = (unsigned long long *)(cache->data + arrays);
@@ -164,7 +164,8 @@ static qsa_status open_on_device(qsa_context *context, qsa_cache *cache) {
     cache->device_error = (_Atomic int *)(cache->spans + sequences * 3);
     atomic_init(cache->device_error, 0);
     QSA_TRY(qsa_device_check(
-        call, device, device->ops->fill(device->handle, cache->device_events, 0, events + tables, cache->stream)));
+        call, device,
+        device->ops->fill(device->handle, cache->device_events, 0, events + tables, cache->device->stream)));
     return QSA_OK;
 }
 
@@ -216,10 +217,8 @@ qsa_status qsa_cache_create(qsa_context *context, const qsa_cache_config *config
 void qsa_cache_destroy(qsa_cache *cache) {
     if (!cache)
         return;
-    if (cache->device) {
-        cache->device->ops->wait(cache->device->handle, cache->stream); // work that is still queued reads it
+    if (cache->device) // waits for all work that is queued and reads it
         cache->device->ops->free(cache->device->handle, cache->data);
-    }
     qsa_allocator allocator = cache->allocator;
     allocator.free(allocator.user, cache->base, cache->host_bytes);
 }

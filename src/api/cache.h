@@ -86,9 +86,8 @@ struct qsa_cache {
     int32_t *last_row;            // [max_sequences] scratch of the writer
     qsa_snapshot_record *records; // [max_sequences] scratch of the writer
     _Atomic uint64_t events[3];
-    // On a device: whose memory `data` is, the stream of the context that used the cache last, and what else lies there.
+    // On a device: the context's that made the cache, on whose stream its own work is queued, and what else lies there.
     qsa_device *device;
-    void *stream;
     size_t device_bytes;
     int32_t *device_tables; // [max_sequences][table_pages]
     int32_t *device_spans;  // [max_sequences][3]
@@ -178,7 +177,8 @@ static inline float *qsa_cache_screen_scales(const qsa_cache *cache, int32_t lay
     return (float *)(qsa_cache_array(cache, cache->layout.screen_scales) + (size_t)layer * cache->layout.screen_floats);
 }
 static inline float *qsa_cache_screen_residuals(const qsa_cache *cache, int32_t layer) {
-    return (float *)(qsa_cache_array(cache, cache->layout.screen_residuals) + (size_t)layer * cache->layout.screen_floats);
+    return (float *)(qsa_cache_array(cache, cache->layout.screen_residuals) +
+                     (size_t)layer * cache->layout.screen_floats);
 }
 // Makes the screening copy of a block key that has been stored, if the cache has one.
 void qsa_screen_block(const qsa_cache *cache, qsa_screen_key_fn screen_key, int32_t layer, int32_t sequence,

@@ -32,9 +32,11 @@ static void copy_kv(const qsa_cache *cache, int32_t layer, int32_t sequence, int
         here = count - i < page_rest ? count - i : page_rest;
         const size_t at = (size_t)i * heads;
         if (cells->k)
-            copy_rows(cache, qsa_cache_k(cache, layer), row, here, bytes, (unsigned char *)cells->k + at * bytes, write);
+            copy_rows(cache, qsa_cache_k(cache, layer), row, here, bytes, (unsigned char *)cells->k + at * bytes,
+                      write);
         if (cells->v)
-            copy_rows(cache, qsa_cache_v(cache, layer), row, here, bytes, (unsigned char *)cells->v + at * bytes, write);
+            copy_rows(cache, qsa_cache_v(cache, layer), row, here, bytes, (unsigned char *)cells->v + at * bytes,
+                      write);
         if (cells->k_scales)
             copy_rows(cache, (unsigned char *)qsa_cache_k_scales(cache, layer), row, here, scales,
                       (unsigned char *)cells->k_scales + at * scales, write);

@@ -16,7 +16,7 @@ struct qsa_device {
     qsa_cuda_row *plan;  // on the device, [QSA_DEVICE_ROWS]: the rows of the call in flight
     qsa_cuda_row *known; // [QSA_DEVICE_ROWS] what is there, so that a batch goes over once and not with every layer
     int32_t known_rows;
-    int32_t *numbers; // [3 * QSA_DEVICE_ROWS] host scratch of qsa_batch_plan
+    int32_t *numbers;                // [3 * QSA_DEVICE_ROWS] host scratch of qsa_batch_plan
     int strict_score, strict_attend; // 1: forced by qsa_context_set_kernel
 };
 
@@ -56,18 +56,17 @@ qsa_status qsa_device_score(qsa_context *context, const qsa_cache *cache, int32_
                             const float *index_q, float *scores, int64_t stride);
 qsa_status qsa_device_topk(qsa_context *context, const qsa_geometry *geometry, qsa_rule rule, int32_t rows,
                            const int32_t *cells, const float *scores, int64_t stride, const qsa_selection *selection);
-qsa_status qsa_device_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                             const qsa_row_set *rows, const float *q, const qsa_selection *selection, float *records,
-                             int64_t row_stride, int32_t *chunks);
+qsa_status qsa_device_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                             const float *q, const qsa_selection *selection, float *records, int64_t row_stride,
+                             int32_t *chunks);
 qsa_status qsa_device_merge(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const float *records,
                             int64_t row_stride, const int32_t *chunks, const qsa_rows *gate, const qsa_rows_out *out,
                             float *lse);
 qsa_status qsa_device_gate(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const qsa_rows *x,
                            const qsa_rows *gate, const qsa_rows_out *out);
 // The fast kernels alone, for measurements: score and selection, attention with gate. The workspace is forward's.
-qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                             const qsa_row_set *rows, const float *index_q, const qsa_selection *selection,
-                             void *workspace);
+qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                             const float *index_q, const qsa_selection *selection, void *workspace);
 qsa_status qsa_device_attention(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
                                 const qsa_row_set *rows, const float *q, const qsa_selection *selection,
                                 const qsa_rows *gate, const qsa_rows_out *out, void *workspace);

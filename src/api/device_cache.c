@@ -16,17 +16,17 @@ static void note(const qsa_cache *cache, int number) {
 }
 
 void qsa_device_move(const qsa_cache *cache, void *to, const void *from, size_t bytes) {
-    note(cache, cache->device->ops->copy(cache->device->handle, to, from, bytes, cache->stream));
+    note(cache, cache->device->ops->copy(cache->device->handle, to, from, bytes, cache->device->stream));
 }
 
 void qsa_device_move_rows(const qsa_cache *cache, void *to, size_t to_stride, const void *from, size_t from_stride,
                           size_t bytes, size_t rows) {
     note(cache, cache->device->ops->copy_rows(cache->device->handle, to, to_stride, from, from_stride, bytes, rows,
-                                              cache->stream));
+                                              cache->device->stream));
 }
 
 void qsa_device_arrive(const qsa_cache *cache) {
-    note(cache, cache->device->ops->wait(cache->device->handle, cache->stream));
+    note(cache, cache->device->ops->wait(cache->device->handle, cache->device->stream));
 }
 
 qsa_status qsa_device_settle(const char *call, const qsa_cache *cache) {
@@ -56,7 +56,7 @@ static qsa_status send_table(const char *call, qsa_context *context, qsa_cache *
 }
 
 qsa_status qsa_device_tables(const char *call, qsa_context *context, qsa_cache *cache) {
-    cache->stream = context->device->stream;
+
     for (int32_t i = 0; i < cache->config.max_sequences; i++)
         if (cache->sequences[i].alive)
             QSA_TRY(send_table(call, context, cache, i));
@@ -65,9 +65,9 @@ qsa_status qsa_device_tables(const char *call, qsa_context *context, qsa_cache *
 
 qsa_cuda_cache qsa_device_cache(const qsa_cache *cache, int32_t layer_index) {
     const size_t bank = (size_t)cache->config.max_sequences * (size_t)cache->keep;
-    const size_t first = cache->keep ? 2 * bank * (size_t)layer_index
-                                     : (size_t)layer_index * (size_t)cache->config.pages *
-                                           (size_t)cache->config.page_cells;
+    const size_t first = cache->keep
+                             ? 2 * bank * (size_t)layer_index
+                             : (size_t)layer_index * (size_t)cache->config.pages * (size_t)cache->config.page_cells;
     return (qsa_cuda_cache){.geometry = cache->config.geometry,
                             .kv_type = cache->config.kv_type,
                             .block_key_type = cache->config.block_key_type,
@@ -101,7 +101,7 @@ qsa_status qsa_device_commit(const char *call, const qsa_cache *cache, int32_t c
                     device->ops->name(device->handle), bytes);
         memcpy(staged, cache->spans + 3 * first, bytes);
         int32_t *spans = cache->device_spans + 3 * first;
-        QSA_TRY(qsa_device_check(call, device, device->ops->send(device->handle, spans, bytes, cache->stream)));
+        QSA_TRY(qsa_device_check(call, device, device->ops->send(device->handle, spans, bytes, cache->device->stream)));
         const qsa_cuda_commit_args args = {.index_dim = cache->config.geometry.index_dim,
                                            .keep = cache->keep,
                                            .layers = cache->config.layers,
@@ -112,7 +112,7 @@ qsa_status qsa_device_commit(const char *call, const qsa_cache *cache, int32_t c
                                            .layer_slots = 2 * (int64_t)cache->config.max_sequences * cache->keep,
                                            .spans = spans,
                                            .count = (int32_t)here};
-        QSA_TRY(qsa_device_check(call, device, device->ops->commit(device->handle, &args, cache->stream)));
+        QSA_TRY(qsa_device_check(call, device, device->ops->commit(device->handle, &args, cache->device->stream)));
     }
     return QSA_OK;
 }

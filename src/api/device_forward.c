@@ -96,7 +96,7 @@ static qsa_status begin(const char *call, qsa_context *context, qsa_cache *cache
     qsa_batch_plan(cache, batch, context->device->numbers, plan);
     QSA_TRY(qsa_pending_check(call, cache, batch->rows));
     const int fresh = cache->pending_rows == 0;
-    cache->stream = context->device->stream;
+
     qsa_pending_begin(cache, batch->rows);
     const batch_plan filled = {plan, cache};
     int32_t seen = 0;
@@ -132,8 +132,8 @@ static qsa_status run_prep(const char *call, qsa_context *context, const qsa_lay
                                      .iq_factor = at + 2 * g->head_dim,
                                      .ik_factor = at + 2 * g->head_dim + g->index_dim,
                                      .inv_freq = at + 2 * g->head_dim + 2 * g->index_dim,
-                                     .axis = (const uint8_t *)(at + 2 * g->head_dim + 2 * g->index_dim +
-                                                               g->rotary_dim / 2),
+                                     .axis =
+                                         (const uint8_t *)(at + 2 * g->head_dim + 2 * g->index_dim + g->rotary_dim / 2),
                                      .q_out = out->q,
                                      .index_q_out = out->index_q,
                                      .k_out = out->k,
@@ -271,7 +271,8 @@ qsa_status qsa_device_forward(qsa_context *context, const qsa_layer *layer, qsa_
                               const qsa_batch *batch, const qsa_forward_options *options, const qsa_rows_out *out,
                               void *workspace) {
     QSA_REQUIRE(!options || !options->use || !options->give || options->use->ids == options->give->ids,
-                QSA_ERR_UNSUPPORTED, "qsa_forward: options->use and options->give differ, on backend cuda they are one");
+                QSA_ERR_UNSUPPORTED,
+                "qsa_forward: options->use and options->give differ, on backend cuda they are one");
     const int fresh = cache->pending_rows == 0;
     qsa_plan plan;
     int32_t most;
@@ -317,8 +318,8 @@ static qsa_status check_replay(const qsa_context *context, const qsa_cache *cach
     QSA_REQUIRE_ARG(batch->positions, "%s: batch->positions is null", call);
     QSA_REQUIRE_ARG(batch->positions_per_row == 1 || batch->positions_per_row == 3,
                     "%s: batch->positions_per_row is %d, must be 1 or 3", call, (int)batch->positions_per_row);
-    QSA_REQUIRE(cache->pending_rows == 0, QSA_ERR_STATE, "%s: a batch of %d rows is pending; commit or discard it first",
-                call, (int)cache->pending_rows);
+    QSA_REQUIRE(cache->pending_rows == 0, QSA_ERR_STATE,
+                "%s: a batch of %d rows is pending; commit or discard it first", call, (int)cache->pending_rows);
     return qsa_check_row_numbers(call, cache, batch);
 }
 

@@ -69,9 +69,9 @@ qsa_status qsa_device_topk(qsa_context *context, const qsa_geometry *geometry, q
     return qsa_device_check("qsa_topk", device, device->ops->topk(device->handle, &args, device->stream));
 }
 
-qsa_status qsa_device_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                             const qsa_row_set *rows, const float *q, const qsa_selection *selection, float *records,
-                             int64_t row_stride, int32_t *chunks) {
+qsa_status qsa_device_attend(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                             const float *q, const qsa_selection *selection, float *records, int64_t row_stride,
+                             int32_t *chunks) {
     const qsa_device *device = context->device;
     QSA_TRY(plan_rows("qsa_attend", context, rows->rows, rows->sequences, rows->cells));
     const qsa_cuda_attend_args args = {.cache = qsa_device_cache(cache, layer_index),
@@ -109,9 +109,8 @@ qsa_status qsa_device_gate(qsa_context *context, const qsa_geometry *geometry, i
     return qsa_device_check("qsa_gate", device, device->ops->gate(device->handle, &args, device->stream));
 }
 
-qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index,
-                             const qsa_row_set *rows, const float *index_q, const qsa_selection *selection,
-                             void *workspace) {
+qsa_status qsa_device_choose(qsa_context *context, const qsa_cache *cache, int32_t layer_index, const qsa_row_set *rows,
+                             const float *index_q, const qsa_selection *selection, void *workspace) {
     const qsa_device *device = context->device;
     int32_t most;
     QSA_TRY(plan_rows("qsa_choose", context, rows->rows, rows->sequences, rows->cells));
@@ -138,16 +137,16 @@ qsa_status qsa_device_attention(qsa_context *context, const qsa_cache *cache, in
     QSA_TRY(plan_rows("qsa_attention", context, rows->rows, rows->sequences, rows->cells));
     QSA_TRY(qsa_device_most("qsa_attention", context, cache, most_of(rows->cells, rows->rows), &most));
     const qsa_cuda_cache on = qsa_device_cache(cache, layer_index);
-    const qsa_cuda_attention_args args = {
-        .cache = on,
-        .rows = device->plan,
-        .count = rows->rows,
-        .most_cells = most,
-        .q = q,
-        .selection = selection_of(selection),
-        .gate = gate ? *gate : (qsa_rows){0},
-        .out = *out,
-        .scratch = qsa_device_align(workspace),
-        .scratch_bytes = device->ops->attention_scratch(device->handle, &on, rows->rows)};
+    const qsa_cuda_attention_args args = {.cache = on,
+                                          .rows = device->plan,
+                                          .count = rows->rows,
+                                          .most_cells = most,
+                                          .q = q,
+                                          .selection = selection_of(selection),
+                                          .gate = gate ? *gate : (qsa_rows){0},
+                                          .out = *out,
+                                          .scratch = qsa_device_align(workspace),
+                                          .scratch_bytes =
+                                              device->ops->attention_scratch(device->handle, &on, rows->rows)};
     return qsa_device_check("qsa_attention", device, device->ops->attention(device->handle, &args, device->stream));
 }

@@ -106,11 +106,10 @@ qsa_status qsa_context_set_kernel(qsa_context *context, const char *stage, const
 const char *qsa_context_kernel(const qsa_context *context, const char *kernel) {
     if (!context || !kernel)
         return NULL;
-    static const char *const on_device[][2] = {{"norm_rope", "prep_cuda"}, {"angles", "prep_cuda"},
-                                               {"store", "prep_cuda"},     {"pool", "prep_cuda"},
-                                               {"prep_token", "prep_cuda"}, {"score", "score_cuda"},
-                                               {"topk", "topk_cuda"},      {"attend", "attend_cuda"},
-                                               {"merge", "merge_cuda"},    {"gate", "gate_cuda"}};
+    static const char *const on_device[][2] = {
+        {"norm_rope", "prep_cuda"},  {"angles", "prep_cuda"}, {"store", "prep_cuda"}, {"pool", "prep_cuda"},
+        {"prep_token", "prep_cuda"}, {"score", "score_cuda"}, {"topk", "topk_cuda"},  {"attend", "attend_cuda"},
+        {"merge", "merge_cuda"},     {"gate", "gate_cuda"}};
     for (size_t i = 0; context->device && i < sizeof on_device / sizeof on_device[0]; i++)
         if (strcmp(on_device[i][0], kernel) == 0)
             return on_device[i][1];

@@ -221,7 +221,8 @@ static qsa_status commit_on_device(const char *call, qsa_cache *cache, const int
         const int32_t rows = kept ? kept[i] : s->pending;
         if (!s->pending || !rows)
             continue;
-        const int32_t raw_first = raw_first_after(cache, s, rows), first = raw_first > s->length ? raw_first : s->length;
+        const int32_t raw_first = raw_first_after(cache, s, rows),
+                      first = raw_first > s->length ? raw_first : s->length;
         int32_t *span = cache->spans + 3 * (size_t)count;
         span[0] = i;
         span[1] = first;

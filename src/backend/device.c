@@ -37,7 +37,8 @@ const qsa_device_ops *qsa_device_load(const char *plugin, char *why, size_t capa
     const qsa_device_ops *ops = entry();
     if (ops->abi != QSA_DEVICE_ABI || ops->layout != QSA_DEVICE_LAYOUT) {
         snprintf(why, capacity, "%s is of another build of qsa (interface %u, layout %u; this library's are %u, %u)",
-                 name, (unsigned)ops->abi, (unsigned)ops->layout, (unsigned)QSA_DEVICE_ABI, (unsigned)QSA_DEVICE_LAYOUT);
+                 name, (unsigned)ops->abi, (unsigned)ops->layout, (unsigned)QSA_DEVICE_ABI,
+                 (unsigned)QSA_DEVICE_LAYOUT);
         return NULL;
     }
     return ops;

@@ -44,7 +44,7 @@ typedef struct qsa_device_ops {
     const char *(*error)(int number); // static storage
 
     int (*alloc)(void *handle, size_t bytes, void **memory);
-    void (*free)(void *handle, void *memory);
+    void (*free)(void *handle, void *memory); // after everything that is queued on the device
     // In the order of the stream. Host memory may be reused when these return, and is filled after `wait`.
     int (*copy)(void *handle, void *to, const void *from, size_t bytes, void *stream);
     // `rows` pieces of `bytes` bytes.

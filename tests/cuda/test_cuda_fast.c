@@ -62,7 +62,10 @@ static void errors(void) {
             o.use = strict;
             fx_results *whole = fx_run(world, &o);
             const double error = worst_head(whole, strict);
-            printf("     %s, logits %g: worst head %.2e\n", f == 0 ? "i8" : f == 1 ? "f16" : "bf16",
+            printf("     %s, logits %g: worst head %.2e\n",
+                   f == 0   ? "i8"
+                   : f == 1 ? "f16"
+                            : "bf16",
                    (double)deviations[i], error);
             PLAIN_CHECK(error <= (i == 0 ? 5e-4 : 2e-3));
             if (f == 0 && i == 0) {
@@ -106,7 +109,8 @@ static void selections(void) {
     const int32_t take = g->budget / g->ratio;
     long differ = 0, rows = 0;
     for (int32_t token = 0; token < world->tokens; token++) {
-        const int32_t *a = (const int32_t *)fx_at(fast, 0, FX_IDS, token), *b = (const int32_t *)fx_at(strict, 0, FX_IDS, token);
+        const int32_t *a = (const int32_t *)fx_at(fast, 0, FX_IDS, token),
+                      *b = (const int32_t *)fx_at(strict, 0, FX_IDS, token);
         const int32_t n = *(const int32_t *)fx_at(strict, 0, FX_COUNT, token);
         PLAIN_CHECK_INT(*(const int32_t *)fx_at(fast, 0, FX_COUNT, token), n);
         for (int32_t k = 1; k < n; k++)

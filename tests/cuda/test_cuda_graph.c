@@ -73,8 +73,7 @@ static void fill_rows(step_rows *r, const fx_session *s, int32_t step) {
             for (int32_t i = 0; i < SEQUENCES; i++)
                 memcpy(r->host[a] + ((size_t)layer * SEQUENCES + (size_t)i) * r->row[a],
                        fx_values(w, layer, (fx_array)a, r->tokens[i]), r->row[a] * 4);
-        FX_OK(qsa_memory_copy(s->context, r->device[a], r->host[a],
-                              (size_t)s->layers * SEQUENCES * r->row[a] * 4));
+        FX_OK(qsa_memory_copy(s->context, r->device[a], r->host[a], (size_t)s->layers * SEQUENCES * r->row[a] * 4));
     }
 }
 
@@ -104,7 +103,8 @@ static qsa_status forward_all(const step_rows *r, fx_session *s) {
     qsa_status status = QSA_OK;
     for (int32_t layer = 0; status == QSA_OK && layer < s->layers; layer++) {
         const qsa_batch batch = batch_of(r, s, layer);
-        const qsa_rows_out out = {r->out[layer], QSA_F32, (int64_t)g->heads * g->head_dim * 4, (int64_t)g->head_dim * 4};
+        const qsa_rows_out out = {r->out[layer], QSA_F32, (int64_t)g->heads * g->head_dim * 4,
+                                  (int64_t)g->head_dim * 4};
         const qsa_forward_options options = {.size = sizeof options, .rule = s->options.rule, .lse = r->lse[layer]};
         status = qsa_forward(s->context, s->layer[layer], s->cache, layer, &batch, &options, &out, r->workspace,
                              r->workspace_bytes);

@@ -124,8 +124,7 @@ static void open_run(run *r, const char *where, digest_change change) {
 }
 
 static void close_run(run *r) {
-    void *all[] = {r->cells, r->chunks, r->q,      r->k,       r->v,        r->index_q,
-                   r->lse,   r->out,    r->scores, r->records};
+    void *all[] = {r->cells, r->chunks, r->q, r->k, r->v, r->index_q, r->lse, r->out, r->scores, r->records};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
     qsa_cache_destroy(r->cache);
@@ -227,7 +226,7 @@ static void run_score(run *r, const qsa_row_set *rows) {
 static void run_merge(run *r, const char *what, qsa_type type, bool gated) {
     const qsa_rows_out out = out_rows(r, type);
     NEED(host_merge(r->context, &r->data.geometry, r->s->rows, r->records, r->record_stride, r->chunks,
-                   gated ? &r->batch.gate : NULL, &out, r->lse));
+                    gated ? &r->batch.gate : NULL, &out, r->lse));
     add(r, OF_BOTH, what, r->out, out_count(r) * (type == QSA_F32 ? 4 : 2));
 }
 

@@ -138,8 +138,8 @@ typedef struct fx_options {
     const char *kernels;         // a `where` to force, or null
     qsa_backend backend;         // with `fast` its fast kernels
     int fast;
-    heap *heap;                  // or null
-    uint64_t seed;               // of orders
+    heap *heap;    // or null
+    uint64_t seed; // of orders
 } fx_options;
 
 fx_options fx_options_default(void);

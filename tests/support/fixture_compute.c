@@ -194,7 +194,8 @@ static void run_on_device(fx_session *s, int32_t layer, const qsa_row_set *set, 
     const qsa_geometry *g = &s->world->geometry;
     FX_OK(host_score(s->context, g, s->cache, layer, set, a->index_q, a->scores, a->score_stride));
     FX_OK(host_topk(s->context, g, s->options.rule, a->count, a->cells, a->scores, a->score_stride, &a->selection));
-    FX_OK(host_attend(s->context, g, s->cache, layer, set, a->q, &a->selection, a->records, a->record_stride, a->chunks));
+    FX_OK(
+        host_attend(s->context, g, s->cache, layer, set, a->q, &a->selection, a->records, a->record_stride, a->chunks));
 }
 
 static void run_score_to_attend(fx_session *s, int32_t layer, stage_arrays *a) {
@@ -233,7 +234,7 @@ static void run_merge(fx_session *s, int32_t layer, stage_arrays *a, fx_results 
     const qsa_rows_out to = fx_rows_out(&out);
     const qsa_rows gate = fx_rows_in(&gates);
     FX_OK(host_merge(s->context, g, a->count, a->records, a->record_stride, a->chunks, s->options.gate ? &gate : NULL,
-                    &to, a->lse));
+                     &to, a->lse));
     unsigned char *scrap = fx_alloc((size_t)g->heads * (size_t)g->head_dim * 4);
     for (int32_t i = 0; i < a->count; i++)
         fx_rows_take(&out, i, r ? fx_at(r, world_layer, FX_OUT, a->tokens[i]) : scrap);

@@ -132,7 +132,7 @@ void hx_restart(hx_state *h, uint32_t pages, uint32_t rollback) {
         c->page_cells = c->geometry.ratio * (1 + (int32_t)(pages / 3 % 12));
         c->pages = HX_SLOTS * (c->max_cells / c->page_cells + 1);
         c->rollback = rollbacks[rollback % 4];
-        c->screen = (int32_t)(rollback / 4 % 2);
+        c->screen = hx_backend == QSA_BACKEND_CUDA ? 0 : (int32_t)(rollback / 4 % 2);
     }
     int32_t held = 0;
     for (int i = 0; i < HX_PREFIXES; i++) { // pages are the old cache's

@@ -15,9 +15,9 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
-#define QSA_DEVICE static __device__ __forceinline__
+#define QSA_DEVICE                static __device__ __forceinline__
 #define QSA_KERNEL(threads, ctas) static __global__ void __launch_bounds__(threads, ctas)
-#define QSA_GRID_CONSTANT __grid_constant__
+#define QSA_GRID_CONSTANT         __grid_constant__
 
 // Programmatic dependent launch: the next kernel may start, and wait where it needs this one's results.
 QSA_DEVICE void qsa_trigger_dependents(void) {
