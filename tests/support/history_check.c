@@ -21,6 +21,8 @@ static qsa_cache *replay_cache(hx_state *h) {
     c.max_sequences = 1;
     c.rollback = 64;
     c.screen = (int32_t)rng_below(&h->random, 2);
+    if (hx_backend == QSA_BACKEND_CUDA)
+        c.screen = 0;
     qsa_cache *cache = NULL;
     FX_OK(qsa_cache_create(h->context, &c, &cache));
     return cache;
