@@ -38,6 +38,7 @@ static std::vector<qsa_cuda_row> make_rows(world &w, std::vector<int32_t> length
 }
 
 static void upload(buffer &b, const std::vector<qsa_cuda_row> &rows) {
+    b.name = "rows";
     b.size(rows.size() * sizeof(qsa_cuda_row));
     memcpy(b.h.data(), rows.data(), rows.size() * sizeof(qsa_cuda_row));
     b.up();
@@ -151,11 +152,11 @@ static void test_prep(const qsa_geometry &g, int odd, bool plain, int most_rows)
     p.half = g.rotary_dim / 2;
     const int32_t n = (int32_t)p.r.size();
     upload(p.rows, p.r);
-    p.q.make(n, g.heads, g.head_dim, odd, plain);
-    p.k.make(n, g.kv_heads, g.head_dim, odd, plain);
-    p.v.make(n, g.kv_heads, g.head_dim, odd, plain);
-    p.iq.make(n, g.index_heads, g.index_dim, odd, plain);
-    p.ik.make(n, 1, g.index_dim, odd, plain);
+    p.q.make("raw q", n, g.heads, g.head_dim, odd, plain);
+    p.k.make("raw k", n, g.kv_heads, g.head_dim, odd, plain);
+    p.v.make("raw v", n, g.kv_heads, g.head_dim, odd, plain);
+    p.iq.make("raw index_q", n, g.index_heads, g.index_dim, odd, plain);
+    p.ik.make("raw index_k", n, 1, g.index_dim, odd, plain);
     for (int f = 0; f < 4; f++) {
         p.factor[f].size(4 * (size_t)(f < 2 ? g.head_dim : g.index_dim));
         for (int32_t d = 0; d < (f < 2 ? g.head_dim : g.index_dim); d++)
@@ -169,6 +170,8 @@ static void test_prep(const qsa_geometry &g, int odd, bool plain, int most_rows)
     }
     p.q_out.size((size_t)n * g.heads * g.head_dim * 4), p.iq_out.size((size_t)n * g.index_heads * g.index_dim * 4);
     p.k_out.size((size_t)n * g.kv_heads * g.head_dim * 4), p.v_out.size((size_t)n * g.kv_heads * g.head_dim * 4);
+    p.inv_freq.name = "inv_freq", p.axis.name = "axis", p.q_out.name = "q_out", p.iq_out.name = "index_q_out";
+    p.k_out.name = "k_out", p.v_out.name = "v_out";
     for (buffer *b : {&p.inv_freq, &p.axis, &p.q_out, &p.iq_out, &p.k_out, &p.v_out})
         b->up();
     const qsa_cuda_prep_args a = {w.dev(),
@@ -189,12 +192,12 @@ static void test_prep(const qsa_geometry &g, int odd, bool plain, int most_rows)
                                   p.iq_out.dev<float>(),
                                   p.k_out.dev<float>(),
                                   p.v_out.dev<float>()};
-    check(qsa_prep_cuda(&a, nullptr), "prep");
+    g_case = "prep " + w.text() + " rows " + std::to_string(n);
+    run(LAB_DEVICE_prep, &a, "prep");
     for (int32_t i = 0; i < n; i++)
         p.reference(i);
     for (int32_t i = 0; i < n; i++)
         p.keep_raw(i);
-    g_case = "prep " + w.text() + " rows " + std::to_string(n);
     p.q_out.same("q"), p.iq_out.same("index_q"), p.k_out.same("k_out"), p.v_out.same("v_out");
     w.k.same("k"), w.v.same("v"), w.k_scales.same("k_scales"), w.v_scales.same("v_scales");
     w.keys.same("block_keys"), w.raw.same("raw"), w.raw_pending.same("raw_pending");
@@ -212,13 +215,14 @@ static void test_prep(const qsa_geometry &g, int odd, bool plain, int most_rows)
                 memcpy(w.positions.host<int32_t>() + slot * 3, w.positions_pending.host<int32_t>() + slot * 3, 12);
             }
         }
+        spans.name = "spans";
         spans.up();
         const qsa_cuda_cache c = w.dev();
         const qsa_cuda_commit_args commit = {
             g.index_dim,          w.keep,   1, c.raw, c.raw_pending, c.raw_positions, c.raw_positions_pending, 0,
             spans.dev<int32_t>(), sequences};
-        check(qsa_commit_cuda(&commit, nullptr), "commit");
         g_case = "commit " + w.text();
+        run(LAB_DEVICE_commit, &commit, "commit");
         w.raw.same("raw"), w.positions.same("positions");
     }
     g_cases++;

@@ -6,6 +6,7 @@
 #ifndef QSA_TESTS_CUDA_TIMING_H
 #define QSA_TESTS_CUDA_TIMING_H
 
+#include "backend/cuda/launch.h"
 #include "cuda_world.h"
 
 #include <functional>

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the CUDA kernels share: random numbers with the awkward values among them, buffers that live on
-// both sides, and a random cache with its sequences. The host's side of a buffer is given to the reference, the
-// device's to the kernel; then both must hold the same bytes, the guard behind them included.
+// What the tests of the CUDA kernels and the lab share: random numbers with the awkward values among them, buffers that live
+// on both sides, and a random cache with its sequences. The host's side of a buffer is given to the reference, the
+// device's to the kernel; then both must hold the same bytes, the guards on both sides included. What nobody has set
+// holds g_poison.
 
 #ifndef QSA_TESTS_CUDA_WORLD_H
 #define QSA_TESTS_CUDA_WORLD_H
 
 #include "kernels/cuda_args.h"
+#include "lab/cuda/device.h"
 extern "C" {
 #include "kernels/kernels.h"
 }
@@ -21,16 +23,6 @@ extern "C" {
 #include <vector>
 
 #include <cuda_runtime.h>
-
-extern "C" {
-int qsa_prep_cuda(const qsa_cuda_prep_args *, void *);
-int qsa_score_cuda(const qsa_cuda_score_args *, void *);
-int qsa_topk_cuda(const qsa_cuda_topk_args *, void *);
-int qsa_attend_cuda(const qsa_cuda_attend_args *, void *);
-int qsa_merge_cuda(const qsa_cuda_merge_args *, void *);
-int qsa_gate_cuda(const qsa_cuda_gate_args *, void *);
-int qsa_commit_cuda(const qsa_cuda_commit_args *, void *);
-}
 
 inline uint64_t g_state = 88172645463325252ull;
 inline uint64_t rnd() {
@@ -72,27 +64,54 @@ inline void put(unsigned char *p, qsa_type type, int64_t i, float x) {
         qsa_put(p, type, (int32_t)i, x);
 }
 
+// Launches kernel LAB_DEVICE_* with its argument struct; a cudaError_t as a number. Set by the program.
+inline int (*g_run)(int kernel, const void *args);
+// Takes an error of the device in place of ending the program, and a difference in place of printing it. May be null.
+inline void (*g_on_error)(const char *what, const char *text);
+inline void (*g_on_difference)(const char *text);
+inline unsigned char g_poison = 0xff;
+inline bool g_skipped; // the last run was of another kernel than the lab wants: its outputs are the reference's
+
 inline void check(int error, const char *what) {
+    if (error && g_on_error)
+        g_on_error(what, cudaGetErrorString((cudaError_t)error));
     if (error) {
         printf("FATAL %s: %s\n", what, cudaGetErrorString((cudaError_t)error));
         exit(1);
     }
 }
+inline void run(int kernel, const void *args, const char *what) {
+    check(g_run(kernel, args), what);
+}
 
 inline int g_failures;
 inline std::string g_case;
 
+struct buffer;
+inline std::vector<buffer *> g_buffers; // all that are alive
+
 struct buffer {
-    static constexpr size_t GUARD = 64;
-    std::vector<unsigned char> h;
-    unsigned char *d = nullptr;
-    buffer(size_t bytes = 0) : h(bytes + GUARD, 0xff) {}
+    static constexpr size_t GUARD = 4096;
+    std::vector<unsigned char> h; // the bytes, and the guard behind them
+    unsigned char *d = nullptr;   // on the device, with a guard on either side
+    const char *name = "an input";
+    explicit buffer(size_t bytes = 0) {
+        size(bytes);
+        g_buffers.push_back(this);
+    }
     buffer(const buffer &) = delete;
     ~buffer() {
-        cudaFree(d);
+        if (d)
+            cudaFree(d - GUARD);
+        g_buffers.erase(std::find(g_buffers.begin(), g_buffers.end(), this));
+    }
+    static unsigned char guard(size_t i) {
+        return (unsigned char)(0xc3 + 31 * i);
     }
     void size(size_t bytes) {
-        h.assign(bytes + GUARD, 0xff);
+        h.assign(bytes + GUARD, g_poison);
+        for (size_t i = 0; i < GUARD; i++)
+            h[bytes + i] = guard(i);
     }
     template <class T> T *host() {
         return (T *)(void *)h.data();
@@ -101,26 +120,53 @@ struct buffer {
         return (T *)(void *)d;
     }
     void up() {
-        if (!d)
-            check(cudaMalloc(&d, h.size()), "malloc");
+        if (!d) {
+            std::vector<unsigned char> before(GUARD);
+            for (size_t i = 0; i < GUARD; i++)
+                before[i] = guard(i + 7);
+            check(cudaMalloc(&d, h.size() + GUARD), "malloc");
+            check(cudaMemcpy(d, before.data(), GUARD, cudaMemcpyHostToDevice), "copy");
+            d += GUARD;
+        }
         check(cudaMemcpy(d, h.data(), h.size(), cudaMemcpyHostToDevice), "copy");
     }
+    // What lies on the device, both guards included.
+    std::vector<unsigned char> all() const {
+        std::vector<unsigned char> got(h.size() + GUARD);
+        check(cudaMemcpy(got.data(), d - GUARD, got.size(), cudaMemcpyDeviceToHost), "run");
+        return got;
+    }
     // Compares the device's bytes with the host's.
-    bool same(const char *name) {
-        std::vector<unsigned char> got(h.size());
-        check(cudaMemcpy(got.data(), d, h.size(), cudaMemcpyDeviceToHost), "run");
-        if (memcmp(got.data(), h.data(), h.size()) == 0)
+    bool same(const char *what) {
+        if (g_skipped) {
+            up();
+            return true;
+        }
+        const std::vector<unsigned char> got = all();
+        for (size_t i = 0; i < GUARD; i++)
+            if (got[i] != guard(i + 7))
+                return differ(what, "writes before its start", i, got[i], guard(i + 7));
+        if (memcmp(got.data() + GUARD, h.data(), h.size()) == 0)
             return true;
         size_t at = 0, count = 0;
         for (size_t i = h.size(); i-- > 0;)
-            if (got[i] != h[i])
+            if (got[GUARD + i] != h[i])
                 at = i, count++;
         const size_t word = at / 4 * 4;
         uint32_t a = 0, b = 0;
         memcpy(&a, h.data() + word, std::min<size_t>(4, h.size() - word));
-        memcpy(&b, got.data() + word, std::min<size_t>(4, h.size() - word));
-        printf("FAIL %s: %s byte %zu of %zu (%zu differ): want %08x %g, have %08x %g\n", g_case.c_str(), name, at,
-               h.size() - GUARD, count, a, qsa_f32_of_bits(a), b, qsa_f32_of_bits(b));
+        memcpy(&b, got.data() + GUARD + word, std::min<size_t>(4, h.size() - word));
+        return differ(what, std::to_string(count) + " bytes differ", at, b, a);
+    }
+
+  private:
+    bool differ(const char *what, const std::string &how, size_t at, uint32_t have, uint32_t want) {
+        char text[500];
+        snprintf(text, sizeof text, "%.200s %s, %s: byte %zu of %zu: want %08x %g, have %08x %g", g_case.c_str(), what,
+                 how.c_str(), at, h.size() - GUARD, want, qsa_f32_of_bits(want), have, qsa_f32_of_bits(have));
+        if (g_on_difference)
+            g_on_difference(text);
+        printf("FAIL %s\n", text);
         g_failures++;
         return false;
     }
@@ -131,7 +177,8 @@ struct raw_rows {
     buffer b;
     qsa_type type;
     int64_t row_stride, head_stride, start;
-    void make(int32_t rows, int32_t heads, int32_t dim, int odd, bool plain) {
+    void make(const char *name, int32_t rows, int32_t heads, int32_t dim, int odd, bool plain) {
+        b.name = name;
         type = plain ? QSA_BF16 : pick({QSA_F32, QSA_F16, QSA_BF16});
         const int64_t size = (int64_t)qsa_type_size(type);
         const int64_t step = plain || chance(3) ? 0 : chance(2) ? size * between(0, 9) : between(0, 9);
@@ -196,6 +243,9 @@ struct world {
     world(const qsa_geometry &geometry, int32_t most_cells, int32_t n, int odd) : g(geometry), sequences(n) {
         kv_type = pick({QSA_F32, QSA_F16, QSA_BF16, QSA_I8});
         key_type = pick({QSA_F32, QSA_F16, QSA_BF16});
+        tables.name = "page tables", k.name = "k", v.name = "v", k_scales.name = "k_scales", v_scales.name = "v_scales";
+        keys.name = "block_keys", raw.name = "raw", raw_pending.name = "raw_pending", positions.name = "raw_positions";
+        positions_pending.name = "raw_positions_pending", events.name = "events";
         page_cells = g.ratio * (g.ratio > 16 ? between(1, 2) : between(1, 20));
         table_pages = most_cells / page_cells + 1;
         pages = table_pages * sequences;
