@@ -39,3 +39,23 @@ if(QSA_HAS_CUDA)
         endif()
     endforeach()
 endif()
+
+# The lab's part for GPUs, libqsa_cuda_lab: NVRTC, proofs, times, probes. It is loaded by qsa-lab alone.
+if(QSA_HAS_CUDA AND QSA_TOOL)
+    cmake_path(GET QSA_NVCC PARENT_PATH QSA_NVCC_DIR)
+    find_library(QSA_NVRTC nvrtc PATHS ${QSA_NVCC_DIR}/../lib64 /usr/local/cuda/lib64)
+    if(QSA_NVRTC)
+        file(GLOB cuda_lab_sources CONFIGURE_DEPENDS lab/cuda/*.cu)
+        add_library(qsa_cuda_lab SHARED ${cuda_lab_sources} lab/launch.c)
+        set_target_properties(qsa_cuda_lab PROPERTIES
+            VERSION ${PROJECT_VERSION} SOVERSION ${QSA_SOVERSION} LINKER_LANGUAGE CUDA CUDA_RUNTIME_LIBRARY Static
+            CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden
+            POSITION_INDEPENDENT_CODE ON LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+        target_include_directories(qsa_cuda_lab PRIVATE . src include tests tests/cuda)
+        target_compile_options(qsa_cuda_lab PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${QSA_CUDA_FLAGS}>
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcudafe --diag_suppress=177>)
+        target_link_libraries(qsa_cuda_lab PRIVATE qsa_static ${QSA_NVRTC})
+    else()
+        message(STATUS "no libnvrtc: qsa-lab takes no .cu files")
+    endif()
+endif()

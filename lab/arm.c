@@ -3,6 +3,7 @@
 // From sources to a function pointer.
 #include "lab/arm.h"
 
+#include "lab/device.h"
 #include "lab/lint.h"
 #include "lab/process.h"
 #include "lab/scratch.h"
@@ -31,7 +32,9 @@ bool lab_arm_from_file(lab_arm *arm, qsa_kernel_number number, const char *path,
     arm->number = number;
     arm->lint = true;
     snprintf(arm->label, sizeof arm->label, "%s", path);
-    if (where)
+    if (lab_is_cuda(number))
+        snprintf(arm->where, sizeof arm->where, "cuda");
+    else if (where)
         snprintf(arm->where, sizeof arm->where, "%s", where);
     else if (!lab_where_of(path, arm->where))
         snprintf(arm->where, sizeof arm->where, "%s", otherwise);
@@ -69,18 +72,21 @@ void lab_arm_free(lab_arm *arm) {
 bool lab_arm_check_layout(const lab_arm *arm, bench_error *error) {
     char path[LAB_PATH], text[128], today[LAB_HASH];
     lab_unit unit;
+    const bool cuda = lab_is_cuda(arm->number);
     const char *stage = lab_kernel_stage(arm->number);
-    const int n = snprintf(text, sizeof text, "#include \"kernels/%s/%s.h\"\n", stage, stage);
-    if (!lab_scratch_name(path, "contract_ref.c", error) || !lab_write(path, text, (size_t)n, error) ||
-        !lab_unit_make(&unit, path, "ref", error))
+    const int n =
+        cuda ? snprintf(text, sizeof text, "// LAUNCH: kernel=k grid=1 block=1\n#include \"kernels/cuda_args.h\"\n")
+             : snprintf(text, sizeof text, "#include \"kernels/%s/%s.h\"\n", stage, stage);
+    if (!lab_scratch_name(path, cuda ? "contract_cuda.cu" : "contract_ref.c", error) ||
+        !lab_write(path, text, (size_t)n, error) || !lab_unit_make(&unit, path, cuda ? "cuda" : "ref", error))
         return false;
     const bool right = lab_unit_layout(&unit, arm->number, today, error);
     lab_unit_free(&unit);
     if (!right)
         return false;
     return strcmp(today, arm->layout) == 0 ||
-           bench_fail(error, "%s is incompatible: its qsa_%s_args is not the one of today's contract", arm->label,
-                      lab_kernel_name(arm->number));
+           bench_fail(error, "%s is incompatible: its qsa_%s%s_args is not the one of today's contract", arm->label,
+                      cuda ? "cuda_" : "", lab_kernel_name(arm->number));
 }
 
 // ---- Objects ------------------------------------------------------------------------------------
@@ -218,6 +224,8 @@ bool lab_arm_build(lab_arm *arm, bool complete, bool *refused, bench_error *erro
     char folder[LAB_PATH], name[32], path[LAB_PATH], flags[512];
     lab_object objects[LAB_UNITS];
     *refused = false;
+    if (lab_is_cuda(arm->number))
+        return lab_device_build(arm, refused, error);
     if (!lab_scratch_name(folder, "arm", error))
         return false;
     if (mkdir(folder, 0700) != 0)
@@ -249,7 +257,12 @@ bool lab_arm_build(lab_arm *arm, bool complete, bool *refused, bench_error *erro
 }
 
 bool lab_arm_copy_object(const lab_arm *arm, char path[LAB_PATH], bench_error *error) {
-    return lab_scratch_name(path, "null.so", error) && lab_copy(arm->object, path, error);
+    char from[LAB_PATH + 8], to[LAB_PATH + 8];
+    if (!lab_scratch_name(path, "null.so", error) || !lab_copy(arm->object, path, error))
+        return false;
+    snprintf(from, sizeof from, "%s.launch", arm->object);
+    snprintf(to, sizeof to, "%s.launch", path);
+    return !lab_is_cuda(arm->number) || lab_copy(from, to, error);
 }
 
 qsa_kernel_fn lab_arm_load(const char *object, const char *entry, bench_error *error) {

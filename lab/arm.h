@@ -8,6 +8,8 @@
 
 #include "lab/unit.h"
 
+#include "lab/cuda/device.h"
+
 enum { LAB_UNITS = 4 };
 
 typedef struct lab_arm {
@@ -21,9 +23,10 @@ typedef struct lab_arm {
     char layout[LAB_HASH];
     char id[LAB_HASH];     // over kernel, where and units
     char flags[512];       // of unit 0
-    char object[LAB_PATH]; // the shared object
+    char object[LAB_PATH]; // the shared object; of CUDA machine code, beside which <object>.launch lies
     char object_sha[LAB_HASH];
     char entry[128];
+    lab_device_resources resources[LAB_DEVICE_CASES]; // of CUDA, as the proof has found them
 } lab_arm;
 
 // From a source file. where NULL: what the file's name says, else `otherwise`.

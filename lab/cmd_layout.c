@@ -3,11 +3,13 @@
 // `qsa-lab layout`: compiles a probe of lab/layouts and runs it, on this machine or under qemu-user.
 #include "dispatch/cpu_features.h"
 #include "lab/commands.h"
+#include "lab/device.h"
 #include "lab/process.h"
 #include "lab/scratch.h"
 #include "lab_build.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SKIPPED = 77, ROOM = 1 << 20 };
@@ -43,7 +45,7 @@ static const layout *find(const char *name, bench_error *error) {
     if (used)
         bench_say(error, "layout %s: this machine has no %s", name, needed);
     else
-        bench_say(error, "layout %s: expected one of vpmaddubsw, vpdpbusd, sdot, amx", name);
+        bench_say(error, "layout %s: expected one of vpmaddubsw, vpdpbusd, sdot, amx, mma, wgmma", name);
     return NULL;
 }
 
@@ -97,6 +99,14 @@ int cmd_layout(const lab_options *o, bench_error *error) {
     char program[LAB_PATH];
     if (!lab_one_operand(o, "layout", "NAME", error))
         return LAB_BAD;
+    if (strcmp(o->operand[0], "mma") == 0 || strcmp(o->operand[0], "wgmma") == 0) {
+        char *text;
+        if (!lab_device_probe(o->operand[0], o->json, &text, error))
+            return LAB_BAD;
+        fputs(text, stdout);
+        free(text);
+        return LAB_KEEP;
+    }
     const layout *l = find(o->operand[0], error);
     if (!l)
         return LAB_BAD;

@@ -3,6 +3,7 @@
 // `qsa-lab freeze` and `qsa-lab prove`.
 #include "lab/cache.h"
 #include "lab/commands.h"
+#include "lab/device.h"
 #include "lab/frozen.h"
 #include "lab/pair.h"
 #include "lab/prove.h"
@@ -16,6 +17,15 @@
 
 static bool freeze_source(lab_arm *arm, const lab_options *o, qsa_kernel_number number, char source[LAB_PATH],
                           bench_error *error) {
+    if (lab_is_cuda(number)) {
+        char name[80];
+        snprintf(name, sizeof name, "lab/cuda/rows/%s_cuda.cu", lab_kernel_name(number));
+        if (lab_is_cuda_file(o->from))
+            snprintf(source, LAB_PATH, "%s", o->from);
+        else if (!lab_join(source, lab_root(), name, error))
+            return false;
+        return lab_arm_from_file(arm, number, source, NULL, "cuda", error) && lab_arm_check_layout(arm, error);
+    }
     const qsa_kernel_row *row = o->from ? lab_row(number, o->from) : qsa_table_best(number, QSA_CLASS_STRICT);
     if (!row || strcmp(o->from ? o->from : "row", "row") == 0)
         row = o->from && strcmp(o->from, "row") != 0 ? NULL : qsa_table_best(number, QSA_CLASS_STRICT);
@@ -43,7 +53,9 @@ int cmd_freeze(const lab_options *o, bench_error *error) {
         bench_say(error, "%s: expected KERNEL=NAME with a name of 1 to %zu characters", o->operand[0], sizeof name - 1);
         return LAB_BAD;
     }
-    if (!lab_kernel(kernel, &number, error) || !freeze_source(&arm, o, number, source, error))
+    const bool cuda = o->from && (strcmp(o->from, "cuda") == 0 || lab_is_cuda_file(o->from));
+    if (!(cuda ? lab_cuda_kernel : lab_kernel)(kernel, &number, error) ||
+        !freeze_source(&arm, o, number, source, error))
         return LAB_BAD;
     bool right = lab_arm_build(&arm, false, &refused, error);
     snprintf(name, sizeof name, "%.*s", equals ? (int)sizeof name - 1 : 12, equals ? equals + 1 : arm.id);
@@ -67,8 +79,12 @@ static void print_proof(const lab_pair *pair, const prove_report *report, const 
         printf("lint       %s\nreject\n", pair->reason);
         return;
     }
-    printf("proof      %d calls, each at both guard pages, seed %llu, %.1f s\n", (int)report->calls,
-           (unsigned long long)o->seed, report->seconds);
+    const bool cuda = lab_is_cuda(pair->number);
+    printf("proof      %d calls, %s, seed %llu, %.1f s\n", (int)report->calls,
+           cuda ? "each between guards, two poisons" : "each at both guard pages", (unsigned long long)o->seed,
+           report->seconds);
+    for (int i = 0; cuda && i < LAB_DEVICE_CASES; i++)
+        lab_print_resources(&pair->baseline, &pair->candidate, i);
     if (o->bound && report->worst[0] > 0)
         printf("bound      relative l2 %.3g, %.3g at logits of deviation 1, 2; allowed %.3g\n", report->worst[0],
                report->worst[1], LAB_BOUND);
@@ -92,13 +108,15 @@ int cmd_prove(const lab_options *o, bench_error *error) {
                              .bound = o->bound,
                              .cpu_seconds = LAB_PROVE_SECONDS};
     int code = LAB_REJECT;
-    if (!pair.refused && !lab_prove(&report, &plan, error))
+    if (!pair.refused &&
+        !(lab_is_cuda(pair.number) ? lab_prove_pair(&pair, &report, &plan, error) : lab_prove(&report, &plan, error)))
         code = LAB_BAD;
     else if (report.baseline_failed && !pair.refused) {
         bench_say(error, "the baseline %s breaks its contract: %s", pair.baseline.label, report.complaint);
         code = LAB_BAD;
     } else if (report.passed) {
-        lab_cache_keep(&report, &plan);
+        if (!lab_is_cuda(pair.number))
+            lab_cache_keep(&report, &plan);
         code = LAB_KEEP;
     }
     if (code != LAB_BAD && o->json)

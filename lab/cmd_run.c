@@ -3,6 +3,7 @@
 // `qsa-lab run`, `time`, `compare` and `judge`: the stages in their order; a stage that fails ends the attempt.
 #include "lab/cache.h"
 #include "lab/commands.h"
+#include "lab/device.h"
 #include "lab/process.h"
 #include "lab/record.h"
 #include "lab/session.h"
@@ -72,11 +73,14 @@ static void print_attempt(const attempt *a) {
             printf("  in call %d, %s\n", (int)number_of(proof, "calls"),
                    json_string_value(json_object_get(proof, "call")));
     } else {
-        printf("%s PASS  %d calls, each at both guard pages, seed %llu, %.1f s%s\n",
-               json_string_value(json_object_get(proof, "held_to")), (int)number_of(proof, "calls"),
+        printf("%s PASS  %d calls, %s, seed %llu, %.1f s%s\n", json_string_value(json_object_get(proof, "held_to")),
+               (int)number_of(proof, "calls"),
+               lab_is_cuda(a->pair.number) ? "each between guards, two poisons" : "each at both guard pages",
                (unsigned long long)a->options->seed, number_of(proof, "seconds"),
                json_is_true(json_object_get(proof, "cached")) ? ", as proved before" : "");
     }
+    for (int k = 0; k < LAB_DEVICE_CASES; k++)
+        lab_print_resources(&a->pair.baseline, &a->pair.candidate, k);
     json_array_foreach(json_object_get(judgement, "cases"), i, one) {
         printf("%s\n", json_string_value(json_object_get(one, "name")));
         print_series("null", json_object_get(one, "null"), false);
@@ -101,7 +105,13 @@ static bool prove(attempt *a, bench_error *error) {
                              .bound = o->bound,
                              .cpu_seconds = LAB_PROVE_SECONDS};
     prove_report report = {0};
-    if (!a->pair.refused && !lab_cache_find(&report, &plan)) {
+    if (!a->pair.refused && lab_is_cuda(a->pair.number)) {
+        if (!lab_prove_pair(&a->pair, &report, &plan, error))
+            return false;
+        json_object_set_new(json_object_get(a->record, "baseline"), "resources", lab_resources_json(&a->pair.baseline));
+        json_object_set_new(json_object_get(a->record, "candidate"), "resources",
+                            lab_resources_json(&a->pair.candidate));
+    } else if (!a->pair.refused && !lab_cache_find(&report, &plan)) {
         if (!lab_prove(&report, &plan, error))
             return false;
         lab_cache_keep(&report, &plan);
@@ -187,6 +197,10 @@ int cmd_compare(const lab_options *o, bench_error *error) {
                   !o->has_tokens ? "tokens T"
                   : !o->has_pos  ? "pos P"
                                  : "baseline SHA|NAME|ROW");
+        return LAB_BAD;
+    }
+    if (o->candidate && lab_is_cuda_file(o->candidate)) {
+        bench_say(error, "compare takes a C candidate; run and time take %s", o->candidate);
         return LAB_BAD;
     }
     if (!lab_pair_open(&a.pair, o, o->operand[0], false, error))

@@ -143,7 +143,9 @@ bool frozen_load(lab_arm *arm, qsa_kernel_number number, const char *what, const
     for (size_t i = 0; i < list.count; i++) {
         const frozen_entry *e = &list.entry[i];
         const bool by_id = strlen(what) >= 6 && strncmp(e->id, what, strlen(what)) == 0;
-        if (strcmp(e->kernel, lab_kernel_name(number)) == 0 && (by_id || strcmp(e->name, what) == 0))
+        const bool cuda = strcmp(e->where, "cuda") == 0;
+        if (cuda == lab_is_cuda(number) && strcmp(e->kernel, lab_kernel_name(number)) == 0 &&
+            (by_id || strcmp(e->name, what) == 0))
             entry = e;
     }
     bool right = true;
@@ -161,24 +163,32 @@ bool frozen_load(lab_arm *arm, qsa_kernel_number number, const char *what, const
 
 // ---- Keeping ------------------------------------------------------------------------------------
 
+static const char *extension(const lab_arm *arm) {
+    return lab_is_cuda(arm->number) ? "cu" : "c";
+}
+
 static json_t *make_manifest(const lab_arm *arm, const char *name) {
     json_t *units = json_array();
     for (int i = 0; i < arm->units; i++) {
         char file[32];
-        snprintf(file, sizeof file, "unit_%d.c", i);
+        snprintf(file, sizeof file, "unit_%d.%s", i, extension(arm));
         json_array_append_new(units, json_pack("{s:s, s:s, s:s, s:s}", "file", file, "source", arm->unit[i].file,
                                                "where", arm->unit[i].where, "sha256", arm->unit[i].sha));
     }
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "schema", SCHEMA, "id", arm->id, "name", name,
                      "kernel", lab_kernel_name(arm->number), "where", arm->where, "class",
-                     arm->fast ? "fast" : "strict", "layout", arm->layout, "source", "source.c", "units", units);
+                     arm->fast ? "fast" : "strict", "layout", arm->layout, "source",
+                     lab_is_cuda(arm->number) ? "source.cu" : "source.c", "units", units);
 }
 
 static void discard(const char *folder) {
     char path[LAB_PATH], name[32];
     bench_error ignored;
-    for (int i = 0; i < LAB_UNITS + 2; i++) {
-        snprintf(name, sizeof name, i < LAB_UNITS ? "unit_%d.c" : i == LAB_UNITS ? "source.c" : "manifest.json", i);
+    static const char *const rest[] = {"source.c", "source.cu", "unit_0.cu", "manifest.json"};
+    for (int i = 0; i < LAB_UNITS + 4; i++) {
+        snprintf(name, sizeof name, "unit_%d.c", i);
+        if (i >= LAB_UNITS)
+            snprintf(name, sizeof name, "%s", rest[i - LAB_UNITS]);
         if (lab_join(path, folder, name, &ignored))
             unlink(path);
     }
@@ -206,7 +216,7 @@ static bool fill_folder(const char *folder, const lab_arm *arm, const char *sour
                         bench_error *error) {
     char path[LAB_PATH], file[32];
     for (int i = 0; i < arm->units; i++) {
-        snprintf(file, sizeof file, "unit_%d.c", i);
+        snprintf(file, sizeof file, "unit_%d.%s", i, extension(arm));
         if (!lab_join(path, folder, file, error) ||
             !lab_write(path, arm->unit[i].text.bytes, arm->unit[i].text.size, error))
             return false;
@@ -214,8 +224,8 @@ static bool fill_folder(const char *folder, const lab_arm *arm, const char *sour
     lab_text readable;
     if (!lab_readable(&readable, source, lab_kernel_stage(arm->number), error))
         return false;
-    const bool kept = lab_join(path, folder, "source.c", error) &&
-                      lab_write(path, readable.bytes, readable.size, error) &&
+    snprintf(file, sizeof file, "source.%s", extension(arm));
+    const bool kept = lab_join(path, folder, file, error) && lab_write(path, readable.bytes, readable.size, error) &&
                       lab_join(path, folder, "manifest.json", error);
     free(readable.bytes);
     if (!kept)
@@ -241,7 +251,8 @@ static bool look_up(const lab_arm *arm, const char *name, const char *store, boo
         const frozen_entry *e = &list.entry[i];
         if (strcmp(e->id, arm->id) == 0)
             *there = true;
-        else if (strcmp(e->name, name) == 0 && strcmp(e->kernel, lab_kernel_name(arm->number)) == 0)
+        else if (strcmp(e->name, name) == 0 && strcmp(e->kernel, lab_kernel_name(arm->number)) == 0 &&
+                 (strcmp(e->where, "cuda") == 0) == lab_is_cuda(arm->number))
             right = bench_fail(error, "%s=%s: the name is taken by %.12s", e->kernel, name, e->id);
     }
     frozen_free_list(&list);

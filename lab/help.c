@@ -24,8 +24,9 @@ static const char overview[] = "usage: qsa-lab COMMAND [OPTION...]\n"
                                "exit code: 0 keep, 1 reject, 2 inconclusive, 3 usage, bad file, or the lab failed\n";
 
 #define ARMS                                                                                                           \
-    "  --candidate FILE         one C file against the kernel's contract header\n"                                     \
-    "  --baseline SHA|NAME|ROW  a frozen baseline or a row of the table (the row that this machine picks)\n"           \
+    "  --candidate FILE         one C file against the kernel's contract header; one .cu file for a GPU (score topk\n" \
+    "                           attend merge gate prep commit)\n"                                                      \
+    "  --baseline SHA|NAME|ROW  a frozen baseline or a row of the table (the row that this machine picks; cuda)\n"     \
     "  --where W                instruction set of the candidate (its name's, else the baseline's)\n"                  \
     "  --frozen DIR             where baselines are (lab/frozen)\n"
 #define SEED "  --seed N                 of everything random (5)\n"
@@ -45,8 +46,9 @@ static const struct {
 } pages[] = {
     {"list",
      "usage: qsa-lab list [--frozen DIR] [--ledger DIR] [--json]\n\nChecks the chain of the ledger on the way.\n"},
-    {"freeze", "usage: qsa-lab freeze KERNEL[=NAME] [--from FILE|ROW] [--where W] [--frozen DIR] [--json]\n\n"
-               "Keeps a row of the table (the one that this machine picks) or a file as a baseline.\n"},
+    {"freeze", "usage: qsa-lab freeze KERNEL[=NAME] [--from FILE|ROW|cuda] [--where W] [--frozen DIR] [--json]\n\n"
+               "Keeps a row of the table (the one that this machine picks), a file, or with --from cuda the row of a "
+               "GPU as a baseline.\n"},
     {"prove", "usage: qsa-lab prove KERNEL --candidate FILE [OPTION...]\n\n" ARMS PROOF SEED JSON},
     {"time",
      "usage: qsa-lab time KERNEL --candidate FILE [OPTION...]\n\nProves, times and judges; keeps no record.\n\n" ARMS
@@ -69,8 +71,8 @@ static const struct {
                  "  --prep-only              queries, keys and block keys only\n"
                  "  --pairs N                alternating pairs of steps (12)\n"
                  "  --edge 0|1|2             as for compare\n" SEED JSON},
-    {"layout", "usage: qsa-lab layout vpdpbusd|vpmaddubsw|sdot|amx [--json]\n\n"
-               "Compiles and runs a probe, where a machine or an emulator for it is there.\n"},
+    {"layout", "usage: qsa-lab layout vpdpbusd|vpmaddubsw|sdot|amx|mma|wgmma [--json]\n\n"
+               "Compiles and runs a probe, where a machine or an emulator for it is there; mma and wgmma on a GPU.\n"},
 };
 
 bool lab_help(const char *command) {

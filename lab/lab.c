@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // O_TMPFILE
 #include "lab/lab.h"
 
+#include "lab/cuda/device.h"
 #include "lab_build.h"
 
 #include <errno.h>
@@ -187,12 +188,38 @@ bool lab_kernel_of_file(const char *path, qsa_kernel_number *number) {
     return longest > 0;
 }
 
+static const struct {
+    const char *stage, *name;
+} cuda_kernels[] = {
+#define CUDA_KERNEL_NAME(stage, kernel) {#stage, #kernel},
+    LAB_DEVICE_KERNEL_LIST(CUDA_KERNEL_NAME)
+#undef CUDA_KERNEL_NAME
+};
+
+bool lab_is_cuda(qsa_kernel_number number) {
+    return (int)number >= LAB_CUDA;
+}
+
+bool lab_is_cuda_file(const char *path) {
+    const size_t length = strlen(path);
+    return length > 3 && strcmp(path + length - 3, ".cu") == 0;
+}
+
+bool lab_cuda_kernel(const char *name, qsa_kernel_number *number, bench_error *error) {
+    for (int i = 0; i < LAB_DEVICE_KERNELS; i++)
+        if (strcmp(cuda_kernels[i].name, name) == 0) {
+            *number = (qsa_kernel_number)(LAB_CUDA + i);
+            return true;
+        }
+    return bench_fail(error, "KERNEL %s: a .cu file is one of score topk attend merge gate prep commit", name);
+}
+
 const char *lab_kernel_name(qsa_kernel_number number) {
-    return kernels[number].name;
+    return lab_is_cuda(number) ? cuda_kernels[(int)number - LAB_CUDA].name : kernels[number].name;
 }
 
 const char *lab_kernel_stage(qsa_kernel_number number) {
-    return kernels[number].stage;
+    return lab_is_cuda(number) ? cuda_kernels[(int)number - LAB_CUDA].stage : kernels[number].stage;
 }
 
 const qsa_kernel_row *lab_row(qsa_kernel_number number, const char *name) {

@@ -47,7 +47,14 @@ bool lab_hash_file(char out[LAB_HASH], const char *path, bench_error *error);
 // The source tree whose kernels are labelled: $QSA_LAB_ROOT or the one that was built.
 const char *lab_root(void);
 
-// A kernel by name.
+// The kernels of CUDA (kernels/cuda_args.h) have numbers behind those of the table: LAB_CUDA + LAB_DEVICE_*.
+enum { LAB_CUDA = 64 };
+bool lab_is_cuda(qsa_kernel_number number);
+// Whether a path ends in .cu.
+bool lab_is_cuda_file(const char *path);
+bool lab_cuda_kernel(const char *name, qsa_kernel_number *number, bench_error *error);
+
+// A kernel of the table by name.
 bool lab_kernel(const char *name, qsa_kernel_number *number, bench_error *error);
 // The kernel that a file's name begins with, before an underscore; longer names first (screen_query is no screen).
 bool lab_kernel_of_file(const char *path, qsa_kernel_number *number);

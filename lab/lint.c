@@ -20,18 +20,22 @@ static bool inside(const elf_view *e, uint64_t offset, uint64_t size) {
     return offset <= e->size && size <= e->size - offset;
 }
 
-static bool open_view(elf_view *e, const lab_text *text) {
-    *e = (elf_view){.bytes = (const unsigned char *)text->bytes, .size = text->size};
-    if (text->size < sizeof(Elf64_Ehdr) || memcmp(text->bytes, ELFMAG, SELFMAG) != 0 ||
-        e->bytes[EI_CLASS] != ELFCLASS64)
+// Whether there are sections, and all of their headers are inside.
+static bool open_sections(elf_view *e) {
+    if (e->size < sizeof(Elf64_Ehdr) || memcmp(e->bytes, ELFMAG, SELFMAG) != 0 || e->bytes[EI_CLASS] != ELFCLASS64)
         return false;
     e->header = (const Elf64_Ehdr *)(const void *)e->bytes; // malloc aligns it
     e->count = e->header->e_shnum;
-    if (e->header->e_type != ET_REL || e->header->e_shentsize != sizeof(Elf64_Shdr) || e->header->e_shoff % 8 ||
+    if (e->header->e_shentsize != sizeof(Elf64_Shdr) || e->header->e_shoff % 8 ||
         !inside(e, e->header->e_shoff, (uint64_t)e->count * sizeof(Elf64_Shdr)) || e->header->e_shstrndx >= e->count)
         return false;
     e->sections = (const Elf64_Shdr *)(const void *)(e->bytes + e->header->e_shoff);
     return true;
+}
+
+static bool open_view(elf_view *e, const lab_text *text) {
+    *e = (elf_view){.bytes = (const unsigned char *)text->bytes, .size = text->size};
+    return open_sections(e) && e->header->e_type == ET_REL;
 }
 
 // A name in a table of strings; "" where it is not inside.
@@ -134,5 +138,21 @@ bool lab_object_read(lab_object *object, const char *path, const char *name, boo
     free(text.bytes);
     if (right && !object->entry[0])
         return bench_fail(error, "%s: defines no global function", name);
+    return right;
+}
+
+bool lab_cubin_lint(const char *path, const char *name, bench_error *error) {
+    lab_text text;
+    if (!lab_read(path, &text, error))
+        return false;
+    elf_view e = {.bytes = (const unsigned char *)text.bytes, .size = text.size};
+    bool right = open_sections(&e) || bench_fail(error, "%s: is no machine code of 64 bits", path);
+    for (int i = 0; right && i < e.count; i++) {
+        const char *section = string_at(&e, e.header->e_shstrndx, e.sections[i].sh_name);
+        if (strncmp(section, ".nv.global", 10) == 0 && e.sections[i].sh_size > 0)
+            right = bench_fail(error, "%s: has variables in device memory (%s, %llu bytes); tables are __constant__",
+                               name, section, (unsigned long long)e.sections[i].sh_size);
+    }
+    free(text.bytes);
     return right;
 }

@@ -17,4 +17,7 @@ typedef struct lab_object {
 // that kernels do not need.
 bool lab_object_read(lab_object *object, const char *path, const char *name, bool lint, bench_error *error);
 
+// Refuses CUDA machine code that keeps anything between calls: variables of the module in global memory.
+bool lab_cubin_lint(const char *path, const char *name, bench_error *error);
+
 #endif

@@ -165,12 +165,13 @@ static void limit(int what, rlim_t most, rlim_t more) {
     }
 }
 
-static void cap(double cpu_seconds) {
+static void cap(double cpu_seconds, bool wide) {
     limit(RLIMIT_CORE, 0, 0);
     limit(RLIMIT_CPU, (rlim_t)cpu_seconds, 2); // SIGXCPU, and SIGKILL two seconds later
-    limit(RLIMIT_FSIZE, 1 << 16, 0);
+    limit(RLIMIT_FSIZE, (rlim_t)(wide ? 1 << 26 : 1 << 16), 0);
 #ifndef QSA_SANITIZED // whose shadow is larger than any limit
-    limit(RLIMIT_AS, (rlim_t)4 << 30, 0);
+    if (!wide)
+        limit(RLIMIT_AS, (rlim_t)4 << 30, 0);
 #endif
 }
 
@@ -180,7 +181,8 @@ double lab_cpu_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error) {
+static bool start_child(void (*run)(void *arg), void *arg, double cpu_seconds, bool wide, lab_outcome *outcome,
+                        bench_error *error) {
     const pid_t parent = getpid();
     const double start = lab_now();
     fflush(NULL);
@@ -197,12 +199,20 @@ bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcom
         signal(SIGFPE, SIG_DFL);
         signal(SIGILL, SIG_DFL);
         signal(SIGXCPU, SIG_DFL);
-        cap(cpu_seconds);
+        cap(cpu_seconds, wide);
         run(arg);
         _exit(0);
     }
     wait_until(child, start, 6 * cpu_seconds + 10, outcome);
     return outcome->how != LAB_STOPPED || bench_fail(error, "interrupted");
+}
+
+bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error) {
+    return start_child(run, arg, cpu_seconds, false, outcome, error);
+}
+
+bool lab_child_wide(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error) {
+    return start_child(run, arg, cpu_seconds, true, outcome, error);
 }
 
 void *lab_share(size_t size) {

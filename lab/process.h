@@ -33,6 +33,9 @@ bool lab_command(const char *const *argv, const char *folder, double deadline, c
 // takes six times as long by the clock is too late, which a busy machine does to any.
 bool lab_child(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error);
 
+// The same for a child that drives a GPU or NVRTC: they map more address space than any cap leaves, and write larger files.
+bool lab_child_wide(void (*run)(void *arg), void *arg, double cpu_seconds, lab_outcome *outcome, bench_error *error);
+
 // Seconds of CPU time of this process.
 double lab_cpu_now(void);
 

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "lab/record.h"
 
+#include "lab/device.h"
 #include "lab/process.h"
 #include "lab_build.h"
 
@@ -96,14 +97,19 @@ static bool compiler_line(char line[160], bench_error *error) {
 json_t *lab_record_begin(const lab_pair *pair, const lab_options *options, bench_error *error) {
     char lab[LAB_HASH], cases[LAB_HASH], path[LAB_PATH], name[64], compiler[160], root[] = LAB_ROOT;
     const char *kernel = lab_kernel_name(pair->number);
+    const bool cuda = lab_is_cuda(pair->number);
     snprintf(name, sizeof name, "lab/cases/%s.c", kernel);
+    if (cuda) // the random calls are one header for all kernels
+        snprintf(name, sizeof name, "tests/cuda/cuda_cases.h");
     if (!compiler_line(compiler, error) || !lab_hash_file(lab, "/proc/self/exe", error) ||
-        !lab_join(path, root, name, error) || !lab_hash_file(cases, path, error))
+        !lab_join(path, cuda ? lab_root() : root, name, error) || !lab_hash_file(cases, path, error))
         return NULL;
     json_t *record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s}", "schema", LAB_SCHEMA, "kernel", kernel, "class",
                                pair->baseline.fast || options->bound ? "fast" : "strict", "held_to",
                                options->bound ? "bound" : "memcmp", "compiler", compiler, "lab", lab, "cases", cases);
     json_object_set_new(record, "machine", machine_json());
+    if (cuda)
+        json_object_set_new(record, "device", lab_device_json());
     json_object_set_new(record, "baseline", arm_json(&pair->baseline, false));
     json_object_set_new(record, "candidate", arm_json(&pair->candidate, true));
     return record;

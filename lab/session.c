@@ -3,6 +3,7 @@
 // Nothing here looks at the candidate's times: processes are added by the nulls alone.
 #include "lab/session.h"
 
+#include "lab/device.h"
 #include "lab/judge.h"
 #include "lab/process.h"
 #include "lab/scratch.h"
@@ -15,6 +16,8 @@
 enum { DRAWS = 10000, DROP_LIMIT = 20, MOST_PROCESSES = 45, PROCESS_SECONDS = 30, LOCK_SECONDS = 300 };
 
 int session_cases(timed_case cases[TIMED_CASES], qsa_kernel_number number, const lab_options *options) {
+    if (lab_is_cuda(number))
+        return lab_device_cases_of(cases, number, options->floor);
     const case_plan *plan = case_plan_of(number);
     for (int i = 0; i < plan->timings; i++) {
         cases[i] = (timed_case){.cells = {plan->timing[i].cells},
@@ -76,13 +79,20 @@ typedef struct job {
 
 static void child(void *arg) {
     const job *j = arg;
-    timed_run(j->plan, j->report);
+    if (lab_is_cuda(j->plan->number))
+        lab_device_time(j->plan, j->report);
+    else
+        timed_run(j->plan, j->report);
 }
 
 // What a child that did not come back means: the candidate's fault, in `stopped`, or nothing about it. Always false.
 static bool judge_end(const timed_report *report, const lab_outcome *outcome, char stopped[400], bench_error *error) {
     char how[64];
     lab_outcome_text(outcome, how, sizeof how);
+    if (report->device.since > 0) { // a call that does not end keeps the CPU waiting
+        snprintf(stopped, 400, "cap: a timed call did not end within %d s: %.60s", PROCESS_SECONDS, how);
+        return false;
+    }
     if (outcome->how == LAB_LATE)
         return bench_fail(error, "a process of timing took %s: this machine is too busy for it", how);
     if (report->used == 0 && report->since == 0)
@@ -105,8 +115,11 @@ static bool one_process(const timed_plan *plan, timed_report *report, json_t *sa
     lab_outcome outcome;
     job j = {plan, report};
     memset(report, 0, sizeof *report);
-    if (!lab_child(child, &j, PROCESS_SECONDS, &outcome, error))
+    const bool cuda = lab_is_cuda(plan->number);
+    if (!(cuda ? lab_child_wide : lab_child)(child, &j, PROCESS_SECONDS, &outcome, error))
         return false;
+    if (cuda)
+        lab_device_take(plan, report);
     if (report->wrong_arm == ARM_B) {
         snprintf(stopped, 400, "%s", report->reason);
         return false;

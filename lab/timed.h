@@ -57,6 +57,7 @@ typedef struct timed_report {
     int wrong_arm;      // ARM_B: a timed call gave other bytes; other arms: the lab is wrong; -1: none
     char reason[300];
     timed_result of[TIMED_CASES];
+    lab_device_samples device; // what the child of a GPU left
 } timed_report;
 
 // In the child.

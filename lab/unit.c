@@ -15,8 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const headers[] = {"assert.h", "float.h",  "limits.h",    "math.h",     "stdbool.h", "stddef.h",
-                                      "stdint.h", "string.h", "immintrin.h", "arm_neon.h", "arm_acle.h"};
+static const char *const headers[] = {"assert.h",    "float.h",    "limits.h",   "math.h",
+                                      "stdbool.h",   "stddef.h",   "stdint.h",   "string.h",
+                                      "immintrin.h", "arm_neon.h", "arm_acle.h", "cuda_runtime.h"};
 enum { HEADERS = sizeof headers / sizeof headers[0], MOST_WORDS = 64 };
 static const char mark[] = "#pragma qsa_lab_include ";
 
@@ -144,18 +145,22 @@ bool lab_unit_make(lab_unit *unit, const char *path, const char *where, bench_er
     char stubs[LAB_PATH], out[LAB_PATH], src[LAB_PATH], include[LAB_PATH], flags[128], base[] = LAB_FLAGS;
     char said[4096], reason[300], name[128];
     const char *argv[MOST_WORDS] = {LAB_CC, "-E", "-P", "-nostdinc"};
+    const bool cuda = strcmp(where, "cuda") == 0;
     int n = 4;
     memset(unit, 0, sizeof *unit);
     FILE *probe = fopen(path, "r");
     if (!probe)
         return bench_fail(error, "%s: %s", path, strerror(errno));
     fclose(probe);
-    if (!lab_where_flags(where, flags, sizeof flags))
+    if (cuda)
+        snprintf(flags, sizeof flags, "-x c++ -std=c++17 -DNDEBUG -D__CUDACC__ -D__CUDA_ARCH__=900");
+    else if (!lab_where_flags(where, flags, sizeof flags))
         return bench_fail(error, "%s: there is no instruction set %s on %s", path, where, LAB_ARCH);
     if (!make_stubs(stubs, error) || !lab_scratch_name(out, "unit.c", error) ||
         !lab_join(src, lab_root(), "src", error) || !lab_join(include, lab_root(), "include", error))
         return false;
-    n += split(base, argv + n, 20);
+    if (!cuda)
+        n += split(base, argv + n, 20);
     n += split(flags, argv + n, 10);
     const char *const rest[] = {"-I", src, "-I", include, "-I", lab_root(), "-isystem", stubs, path, "-o", out, NULL};
     memcpy(argv + n, rest, sizeof rest);
@@ -171,9 +176,13 @@ bool lab_unit_make(lab_unit *unit, const char *path, const char *where, bench_er
     if (!lab_read(out, &text, error))
         return false;
     pragmas_to_includes(&text);
+    if (cuda && !lab_cuda_unit(&text, path, error)) {
+        free(text.bytes);
+        return false;
+    }
     stem_of(path, name);
     char file[64];
-    snprintf(file, sizeof file, "%.60s.c", name);
+    snprintf(file, sizeof file, "%.60s.%s", name, cuda ? "cu" : "c");
     lab_unit_of(unit, file, where, text);
     return true;
 }
@@ -199,12 +208,15 @@ static bool word_character(char c) {
 
 // Whether a string, which in a kernel is the text of an asm statement, calls the system, reads a clock, or places bytes where the
 // object's lint does not see what they are.
-static const char *refused_in_asm(const char *text, size_t length) {
-    static const char *const refused[] = {"syscall", "sysenter", "int",   "svc",
-                                          "rdtsc",   "rdtscp",   "rdpmc", "cntvct_el0"};
+static const char *refused_in_asm(const char *text, size_t length, bool cuda) {
+    static const char *const refused[] = {
+        "syscall",        "sysenter",       "int",   "svc",     "rdtsc",    "rdtscp",
+        "rdpmc",          "cntvct_el0",     "clock", "clock64", "clock_hi", "globaltimer",
+        "globaltimer_lo", "globaltimer_hi", "trap",  "brkpt",   "nanosleep"};
     for (size_t i = 0; i < length; i++) {
         size_t n = 0;
-        if (text[i] == '.' && i + 1 < length && isalpha((unsigned char)text[i + 1]))
+        // Every instruction of PTX has dots in its name.
+        if (!cuda && text[i] == '.' && i + 1 < length && isalpha((unsigned char)text[i + 1]))
             return "a directive";
         while (i + n < length && word_character(text[i + n]))
             n++;
@@ -229,12 +241,15 @@ bool lab_unit_lint(const lab_unit *unit, bench_error *error) {
                                           "__builtin_apply_args",
                                           "_Thread_local",
                                           "__thread"};
+    static const char *const on_device[] = {"clock",  "clock64", "globaltimer", "__nanosleep",
+                                            "__trap", "__brkpt", "printf",      "__managed__"};
+    const bool cuda = strcmp(unit->where, "cuda") == 0;
     for (const char *at = unit->text.bytes; *at;) {
         if (*at == '"') {
             const char *start = ++at;
             while (*at && *at != '"')
                 at += *at == '\\' && at[1] ? 2 : 1;
-            const char *bad = refused_in_asm(start, (size_t)(at - start));
+            const char *bad = refused_in_asm(start, (size_t)(at - start), cuda);
             if (bad)
                 return bench_fail(error, "%s: has asm with %s, which a kernel may not", unit->file, bad);
             at += *at != '\0';
@@ -250,6 +265,9 @@ bool lab_unit_lint(const lab_unit *unit, bench_error *error) {
         for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
             if (strlen(refused[i]) == length && strncmp(at, refused[i], length) == 0)
                 return bench_fail(error, "%s: uses %s, which a kernel may not", unit->file, refused[i]);
+        for (size_t i = 0; cuda && i < sizeof on_device / sizeof on_device[0]; i++)
+            if (strlen(on_device[i]) == length && strncmp(at, on_device[i], length) == 0)
+                return bench_fail(error, "%s: uses %s, which a kernel may not", unit->file, on_device[i]);
         at += length;
     }
     return true;
@@ -308,7 +326,10 @@ bool lab_unit_layout(const lab_unit *unit, qsa_kernel_number number, char sha[LA
     char types[TYPES][NAME], words[8192] = "";
     int count = 1;
     size_t length;
-    snprintf(types[0], NAME, "qsa_%s_args", lab_kernel_name(number));
+    snprintf(types[0], NAME, "qsa_%s%s_args", lab_is_cuda(number) ? "cuda_" : "", lab_kernel_name(number));
+    if (lab_is_cuda(number) && !definition(unit->text.bytes, types[0], &length))
+        return bench_fail(error, "%s: does not include kernels/cuda_args.h, the contract of %s", unit->file,
+                          lab_kernel_name(number));
     if (!definition(unit->text.bytes, types[0], &length))
         return bench_fail(error, "%s: does not include kernels/%s/%s.h, the contract of %s", unit->file,
                           lab_kernel_stage(number), lab_kernel_stage(number), lab_kernel_name(number));

@@ -23,11 +23,15 @@ const char *lab_where_flags(const char *where, char *flags, size_t size);
 // Whether this machine runs it; `what` is who asks, for the line.
 bool lab_where_runs(const char *where, const char *what, bench_error *error);
 
-// Preprocesses a file. Refused: system headers that kernels do not use, what the compiler refuses.
+// Preprocesses a file; where "cuda": a .cu file, without its launchers and with its LAUNCH lines (lab/launch.h). Refused: system headers that kernels do not use, what the compiler refuses.
 bool lab_unit_make(lab_unit *unit, const char *path, const char *where, bench_error *error);
 // From text that was kept.
 void lab_unit_of(lab_unit *unit, const char *file, const char *where, lab_text text);
 void lab_unit_free(lab_unit *unit);
+
+// Takes the launchers out of a preprocessed .cu file, since NVRTC compiles device code only, and puts the LAUNCH lines of its
+// source before it.
+bool lab_cuda_unit(lab_text *text, const char *path, bench_error *error);
 
 // What a unit's text may not contain: asm, clocks, looking at the caller. False and a line if it does.
 bool lab_unit_lint(const lab_unit *unit, bench_error *error);
