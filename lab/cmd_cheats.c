@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `qsa-lab cheats`: every file of lab/cheats, with the lint, and without it where there is a second line of defence.
+// `qsa-lab cheats`: every file of lab/cheats, with the lint, and without it where there is a second line of defence; those of
+// lab/cheats/cuda where there is a GPU.
 #include "lab/commands.h"
+#include "lab/device.h"
 #include "lab/record.h"
 #include "lab/unit.h"
 #include "lab/zoo.h"
@@ -18,7 +20,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-static int list_files(char (*names)[80], const char *folder, bench_error *error) {
+static int list_files(char (*names)[80], const char *folder, const char *end, bench_error *error) {
     int count = 0;
     DIR *list = opendir(folder);
     if (!list) {
@@ -27,7 +29,7 @@ static int list_files(char (*names)[80], const char *folder, bench_error *error)
     }
     for (const struct dirent *entry; (entry = readdir(list)) && count < MOST;) {
         const size_t length = strlen(entry->d_name);
-        if (length > 2 && length < 80 && strcmp(entry->d_name + length - 2, ".c") == 0)
+        if (length > strlen(end) && length < 80 && strcmp(entry->d_name + length - strlen(end), end) == 0)
             memcpy(names[count++], entry->d_name, length + 1);
     }
     closedir(list);
@@ -37,7 +39,7 @@ static int list_files(char (*names)[80], const char *folder, bench_error *error)
 
 typedef struct tally {
     json_t *list;
-    int right, wrong, skipped;
+    int right, wrong, skipped, without_gpu;
     bool json;
 } tally;
 
@@ -74,6 +76,26 @@ static bool try_file(tally *t, const char *path, const lab_options *o, bench_err
     return true;
 }
 
+// The zoo of a GPU: run where there is one, else counted. A tree may lack the folder.
+static bool try_cuda(tally *t, char (*names)[80], const lab_options *o, bench_error *error) {
+    char folder[LAB_PATH], path[LAB_PATH];
+    lab_device_about about;
+    bench_error ignored;
+    if (!lab_join(folder, lab_root(), "lab/cheats/cuda", error))
+        return false;
+    const int count = list_files(names, folder, ".cu", &ignored);
+    if (count <= 0)
+        return true;
+    if (!lab_device_tell(&about, &ignored) || about.why[0]) {
+        t->without_gpu = count;
+        return true;
+    }
+    bool right = true;
+    for (int i = 0; right && i < count; i++)
+        right = lab_join(path, folder, names[i], error) && try_file(t, path, o, error);
+    return right;
+}
+
 int cmd_cheats(const lab_options *o, bench_error *error) {
     char folder[LAB_PATH], path[LAB_PATH];
     char(*names)[80] = calloc(MOST, sizeof *names);
@@ -81,17 +103,20 @@ int cmd_cheats(const lab_options *o, bench_error *error) {
     if (o->operands > 0)
         bench_say(error, "cheats takes no operand, and there is %s", o->operand[0]);
     const int count = names && o->operands == 0 && lab_join(folder, lab_root(), "lab/cheats", error)
-                          ? list_files(names, folder, error)
+                          ? list_files(names, folder, ".c", error)
                           : -1;
     bool right = count >= 0;
     for (int i = 0; right && i < count; i++)
         right = lab_join(path, folder, names[i], error) && try_file(&t, path, o, error);
+    right = right && try_cuda(&t, names, o, error);
     free(names);
     if (right && o->json)
-        lab_print_json(json_pack("{s:b, s:i, s:i, s:i, s:O}", "right", t.wrong == 0 && t.right > 0, "as_expected",
-                                 t.right, "wrong", t.wrong, "skipped", t.skipped, "cheats", t.list));
+        lab_print_json(json_pack("{s:b, s:i, s:i, s:i, s:i, s:O}", "right", t.wrong == 0 && t.right > 0, "as_expected",
+                                 t.right, "wrong", t.wrong, "skipped", t.skipped, "without_gpu", t.without_gpu,
+                                 "cheats", t.list));
     else if (right)
-        printf("%d as expected, %d wrong, %d of other architectures\n", t.right, t.wrong, t.skipped);
+        printf("%d as expected, %d wrong, %d of other architectures, %d skipped without a GPU\n", t.right, t.wrong,
+               t.skipped, t.without_gpu);
     json_decref(t.list);
     if (right && (t.wrong > 0 || t.right == 0)) {
         bench_say(error, "cheats: %d not as expected: nothing that this lab says can be believed", t.wrong);

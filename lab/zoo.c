@@ -3,6 +3,7 @@
 // A cheat is right when it is refused at the stage and for the reason its file names: a lab that refuses everything is wrong too.
 #include "lab/zoo.h"
 
+#include "lab/device.h"
 #include "lab/judge.h"
 #include "lab/pair.h"
 #include "lab/prove.h"
@@ -60,6 +61,11 @@ bool zoo_read_note(zoo_note *note, const char *path, bench_error *error) {
 static bool open_baseline(lab_pair *pair, const char *path, const zoo_note *note, bench_error *error) {
     char file[LAB_PATH];
     bool refused;
+    if (lab_is_cuda_file(path)) {
+        static const lab_options none;
+        return lab_cuda_kernel(note->kernel, &pair->number, error) &&
+               lab_baseline_open(&pair->baseline, &none, pair->number, false, error);
+    }
     bool right = lab_kernel(note->kernel, &pair->number, error);
     if (right && strstr(note->baseline, ".c")) {
         snprintf(file, sizeof file, "%.*s/%s", (int)(strrchr(path, '/') - path), path, note->baseline);
@@ -127,7 +133,7 @@ static bool try_pair(zoo_result *result, lab_pair *pair, const char *path, const
                              .seed = options->seed,
                              .random = options->cases,
                              .cpu_seconds = note->seconds};
-    if (!lab_prove(&report, &plan, error))
+    if (!(lab_is_cuda(pair->number) ? lab_prove_pair(pair, &report, &plan, error) : lab_prove(&report, &plan, error)))
         return false;
     if (!report.passed)
         say(result, "prove", report.complaint);

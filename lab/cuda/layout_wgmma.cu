@@ -7,6 +7,7 @@
 #include "lab/cuda/layout.h"
 #include "lab/cuda/module.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <cuda_fp16.h>
@@ -106,6 +107,10 @@ std::vector<int> places(const held &h, bool mn, int leading, int stride) {
     return place;
 }
 
+bool whole(const std::vector<int> &place) {
+    return std::find(place.begin(), place.end(), -1) == place.end();
+}
+
 void say_tile(char *said, size_t room, bool json, const char *name, const std::vector<int> &place, int leading,
               int stride) {
     if (json)
@@ -133,7 +138,16 @@ void lab_layout_wgmma(bool json, char *said, size_t room) {
     if (major != 9)
         throw lab_stop{-1, "this device has no wgmma (compute capability 9.0)"};
     const held h = registers();
-    const std::vector<int> k_major = places(h, false, 128, 256), mn_major = places(h, true, 1024, 128);
+    const std::vector<int> k_major = places(h, false, 128, 256);
+    // Which of the two offsets of a descriptor goes along the rows is found out, too.
+    int leading = 1024, stride = 128;
+    std::vector<int> mn_major = places(h, true, leading, stride);
+    if (!whole(mn_major)) {
+        std::swap(leading, stride);
+        mn_major = places(h, true, leading, stride);
+    }
+    if (!whole(k_major) || !whole(mn_major))
+        throw lab_stop{-1, "an element of a lies at no byte of its tile"};
     const char *types = "a f16[64][16], b f16[16][8] in shared memory -> d f32[64][8]";
     lab_layout_say(said, room, json ? "{\"instruction\":\"%s\",\"types\":\"%s\",\"d\":[" : "%s: %s\n",
                    "wgmma.m64n8k16.f16", types);
@@ -149,6 +163,6 @@ void lab_layout_wgmma(bool json, char *said, size_t room) {
     }
     lab_layout_say(said, room, json ? "]" : "");
     say_tile(said, room, json, json ? "k" : "K", k_major, 128, 256);
-    say_tile(said, room, json, json ? "mn" : "MN", mn_major, 1024, 128);
+    say_tile(said, room, json, json ? "mn" : "MN", mn_major, leading, stride);
     lab_layout_say(said, room, json ? "}" : "");
 }

@@ -263,10 +263,16 @@ static void test_attend(const qsa_geometry &g, int odd, std::vector<int32_t> cel
         qsa_merge_ref(&ref);
     }
     out.b.same("out"), lse.same("lse");
-    raw_rows x; // the gate alone
+}
+
+static void test_gate(const qsa_geometry &g, int odd, int32_t n) {
+    const int32_t D = g.head_dim;
+    raw_rows x, gate, out;
     x.make("x", n, g.heads, D, odd, false);
+    gate.make("gate", n, g.heads, D, odd, false);
+    out.make("out", n, g.heads, D, 0, false);
     const qsa_cuda_gate_args alone = {g, n, x.dev(), gate.dev(), out.dev_out()};
-    g_case = "gate " + w.text();
+    g_case = "gate H" + std::to_string(g.heads) + " D" + std::to_string(D) + " rows " + std::to_string(n);
     run(LAB_DEVICE_gate, &alone, "gate");
     for (int32_t i = 0; i < n; i++) {
         const qsa_gate_args ref = {x.at(i, 0),   x.type,   x.head_stride,   gate.at(i, 0), gate.type, gate.head_stride,
@@ -274,6 +280,7 @@ static void test_attend(const qsa_geometry &g, int odd, std::vector<int32_t> cel
         qsa_gate_ref(&ref);
     }
     out.b.same("out");
+    g_cases++;
 }
 
 // Records that no attention makes: empty ones full of anything, infinities, NaN.

@@ -89,6 +89,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 5 * times; i++)
         test_merge_records(any_geometry(), between(1, i % 3 ? 20 : 300));
     group("merge");
+    for (int i = 0; i < 10 * times; i++)
+        test_gate(any_geometry(), pick({0, 20, 1000}), between(1, 9));
+    group("gate");
     printf("%d cases, %d failed\n", g_cases, g_failures);
     return g_failures ? 1 : 0;
 }
