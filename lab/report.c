@@ -77,13 +77,51 @@ static void arm_row(FILE *to, const char *name, json_t *arm) {
     fputs("</span></td></tr>\n", to);
 }
 
-static void proof_table(FILE *to, json_t *proof) {
+// Registers, spills, shared memory and thread blocks of both arms, of a record from a GPU.
+static void resources_table(FILE *to, json_t *record) {
+    static const char *const arms[] = {"baseline", "candidate"};
+    size_t i;
+    json_t *one;
+    if (!json_object_get(json_object_get(record, "candidate"), "resources"))
+        return;
+    fputs("<h3>Resources</h3><table><tr><th>arm</th><th>case</th><th class=\"n\">registers</th><th class=\"n\">spilled "
+          "bytes</th><th class=\"n\">shared bytes, static + dynamic</th><th class=\"n\">threads</th><th "
+          "class=\"n\">thread blocks per multiprocessor</th><th>limited by</th></tr>\n",
+          to);
+    for (int arm = 0; arm < 2; arm++)
+        json_array_foreach(json_object_get(json_object_get(record, arms[arm]), "resources"), i, one) {
+            fprintf(to, "<tr><td>%s</td><td>", arms[arm]);
+            report_text(to, word(one, "case"));
+            fprintf(to,
+                    "</td><td class=\"n\">%d</td><td class=\"n\">%d</td><td class=\"n\">%d + %d</td><td "
+                    "class=\"n\">%d</td><td class=\"n\">%d</td><td>",
+                    (int)number(one, "registers"), (int)number(one, "spill_bytes"), (int)number(one, "shared_static"),
+                    (int)number(one, "shared_dynamic"), (int)number(one, "threads"), (int)number(one, "blocks_per_sm"));
+            report_text(to, word(one, "limited_by"));
+            fputs("</td></tr>\n", to);
+        }
+    fputs("</table>\n", to);
+}
+
+static void device_row(FILE *to, json_t *device) {
+    char text[200];
+    if (!json_is_object(device))
+        return;
+    const int driver = (int)number(device, "driver"), nvrtc = (int)number(device, "nvrtc");
+    snprintf(text, sizeof text, "%.120s, driver %d.%d, NVRTC %d.%d", word(device, "name"), driver / 1000,
+             driver % 1000 / 10, nvrtc / 1000, nvrtc % 1000 / 10);
+    row(to, "device", text);
+}
+
+static void proof_table(FILE *to, json_t *proof, bool cuda) {
     char text[64];
     fputs("<h3>Proof</h3><table>\n", to);
     row(to, "result", json_is_true(json_object_get(proof, "passed")) ? "passed" : word(proof, "complaint"));
     row(to, "held to",
         strcmp(word(proof, "held_to"), "bound") == 0 ? "a bound against float64" : "memcmp with the baseline");
     snprintf(text, sizeof text, "%d, each at both guard pages", (int)number(proof, "calls"));
+    if (cuda)
+        snprintf(text, sizeof text, "%d, each between guards, two poisons", (int)number(proof, "calls"));
     row(to, "calls", text);
     snprintf(text, sizeof text, "%lld", (long long)json_integer_value(json_object_get(proof, "seed")));
     row(to, "seed", text);
@@ -162,11 +200,13 @@ static void attempt(FILE *to, json_t *record) {
     snprintf(text, sizeof text, "%.160s, %d cores, %.80s", word(machine, "cpu"), (int)number(machine, "cores"),
              word(machine, "release"));
     row(to, "machine", text);
+    device_row(to, json_object_get(record, "device"));
     row(to, "compiler", word(record, "compiler"));
     row(to, "flags", word(json_object_get(record, "candidate"), "flags"));
     row(to, "plan", word(record, "plan_sha256"));
     fputs("</table>\n", to);
-    proof_table(to, json_object_get(record, "proof"));
+    resources_table(to, record);
+    proof_table(to, json_object_get(record, "proof"), json_is_object(json_object_get(record, "device")));
     cases(to, record);
     fputs("<details><summary>the candidate, preprocessed</summary><pre>", to);
     report_text(to, word(json_object_get(record, "candidate"), "source"));

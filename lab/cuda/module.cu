@@ -35,6 +35,8 @@ const driver &the_driver() {
     static driver d;
     static bool found;
     if (!found) {
+        // A wait that spins uses CPU time, so a call that does not end reaches the child's cap.
+        lab_check(cudaSetDeviceFlags(cudaDeviceScheduleSpin), "starting the device");
         lab_check(cudaFree(nullptr), "starting the device"); // makes the context
         find("cuModuleLoadData", &d.load);
         find("cuModuleUnload", &d.unload);
