@@ -40,6 +40,11 @@ static __device__ __forceinline__ void copy16(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+// An arrival at the barrier once this thread's copies so far have landed.
+static __device__ __forceinline__ void copies_arrive(uint32_t at) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at) : "memory");
+}
+
 static __device__ __forceinline__ void copies_commit(void) {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -48,7 +53,8 @@ template <int LEFT> static __device__ __forceinline__ void copies_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
-// What ordinary stores and cp.async wrote, wgmma reads next.
+// What ordinary stores and cp.async wrote, wgmma reads next. The compiler adds a memory barrier that waits for all of the
+// thread's own copies under way: not for a thread that has later ones.
 static __device__ __forceinline__ void fence_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
