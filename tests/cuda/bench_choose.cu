@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+void stamp_choose(const qsa_cuda_choose_args *args, const choose_tuning *tuning);
+
 static void *flush_memory;
 enum { FLUSH = 256 << 20 };
 
@@ -133,8 +135,13 @@ static void decode_line(const world &w, const std::vector<qsa_cuda_row> &rows, c
     const double scores = time_graph(b, 20, 0);
     b.tuning.parts = 2;
     const double selects = time_graph(b, 20, 0);
+    b.tuning.parts = 7;
     printf("  %-44s hot %7.2f  cold %7.2f  scores %7.2f  select %7.2f us\n", what, hot, cold, scores, selects);
     fflush(stdout);
+    if (rows.size() == 1 && t.planes == 1 && !t.natural && t.chained && t.prefer_threads == 0 && t.rows_path > 0) {
+        MUST(qsa_choose_mma_tuned(&b.args, &b.tuning, nullptr));
+        stamp_choose(&b.args, &b.tuning);
+    }
     free_batch(&b);
 }
 

@@ -15,7 +15,14 @@
 
 #include <math.h>
 
-enum { LISTS_BYTES = 42 << 20, LIST_ROWS = 2048, LIST_TILES = 256, LIST_MOST = 16384 };
+enum {
+    LISTS_BYTES = 42 << 20,
+    LIST_ROWS = 2048,     // rows of a sub-batch,
+    LIST_BLOCKS = 65536,  // half as many beyond so many blocks
+    LIST_TILES = 256,     // most thread blocks of the wgmma kernel that share rows, times tiles of rows
+    LIST_ENTRIES = 32768, // of a row at most
+    LIST_PART = 64        // of a thread's part at least: 32 may be added at once
+};
 
 // A warp per row: planes and scale.
 template <int PLANES, bool BF16>
@@ -113,7 +120,7 @@ typedef struct list_plan {
 static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_cells, int planes, float margin, int sms) {
     list_plan p = {};
     const int32_t blocks = most_cells / g->ratio > 0 ? most_cells / g->ratio : 1;
-    const int32_t most = blocks <= LIST_TILES * LIST_TILES ? LIST_ROWS : LIST_ROWS / 2;
+    const int32_t most = blocks <= LIST_BLOCKS ? LIST_ROWS : LIST_ROWS / 2;
     p.sub = count < most ? count : most;
     p.stride = (int32_t)round_up((size_t)blocks, CHOOSE_TILE_BLOCKS);
     if (blocks > CHOOSE_ALL_LISTED) {
@@ -127,10 +134,12 @@ static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_c
     }
     const int32_t tiles = (p.sub + CHOOSE_TILE_ROWS - 1) / CHOOSE_TILE_ROWS, of = p.stride / CHOOSE_TILE_BLOCKS;
     const int32_t limit = sms < LIST_TILES ? sms : LIST_TILES;
+    const size_t rows = (size_t)tiles * CHOOSE_TILE_ROWS, entries = LISTS_BYTES / 8 / rows;
+    const size_t most_entries = entries < LIST_ENTRIES ? entries : LIST_ENTRIES;
+    const int32_t fit = (int32_t)most_entries / (4 * LIST_PART);
     p.splits = limit / tiles < 1 ? 1 : limit / tiles;
     p.splits = p.splits < of ? p.splits : of;
-    const size_t rows = (size_t)tiles * CHOOSE_TILE_ROWS, entries = LISTS_BYTES / 8 / rows;
-    const size_t most_entries = entries < LIST_MOST ? entries : LIST_MOST;
+    p.splits = p.splits < fit ? p.splits : fit;
     p.part = (int32_t)(most_entries / (size_t)(4 * p.splits));
     size_t region = rows * most_entries * 8;
     const size_t sampled = rows * (size_t)p.sample_stride * 4, slot = (size_t)p.stride / CHOOSE_GROUP * (CHOOSE_GROUP + 1) * 4;
