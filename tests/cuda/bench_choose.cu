@@ -121,7 +121,11 @@ static void time_prompt(int32_t cells, int32_t page_cells, int32_t count, int al
         prompt_line(&b, t, "by list, not chained");
         t.chained = 1, t.margin = 3.0f;
         prompt_line(&b, t, "by list, margin 3");
-        t.margin = 4.5f, t.planes = 2;
+        t.margin = 4.5f, t.prefer_threads = 64;
+        prompt_line(&b, t, "by list, select 64 threads");
+        t.prefer_threads = 256;
+        prompt_line(&b, t, "by list, select 256 threads");
+        t.prefer_threads = 0, t.planes = 2;
         prompt_line(&b, t, "by list, 2 planes");
     }
     free_batch(&b);

@@ -229,7 +229,7 @@ static cudaError_t choose_by_list(const qsa_cuda_choose_args *args, const choose
         if (error == cudaSuccess && (tuning->parts & 1))
             error = choose_launch_tiles(list, at, planes, tuning->order, p.splits);
         if (error == cudaSuccess && (tuning->parts & 2))
-            error = choose_launch_listed(list, at);
+            error = choose_launch_listed(list, at, tuning->prefer_threads);
         if (error == cudaSuccess && (tuning->parts & 2))
             error = choose_launch_failed(list, at, planes);
     }

@@ -71,7 +71,7 @@ typedef struct choose_tuning {
     int32_t parts;     // 7: all; of these 4: by list the sample and the bars, 1: scores, 2: selection (timing)
     int32_t list_rows; // batches of at least so many rows go by list; 0: none
     float margin;      // the bar lies below the expected place in the sample by so many deviations
-    int32_t prefer_threads; // select: 0 by length, else at least so many threads
+    int32_t prefer_threads; // select: 0 by itself, else so many threads
 } choose_tuning;
 
 typedef struct choose_launch {
@@ -96,7 +96,7 @@ cudaError_t choose_launch_rows(const choose_job &job, const choose_launch &launc
 cudaError_t choose_launch_select(const choose_job &job, const choose_launch &launch, int32_t most_blocks,
                                  int prefer_threads);
 cudaError_t choose_launch_bars(const choose_job &job, const choose_launch &launch, int32_t most_sampled);
-cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &launch);
+cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &launch, int prefer_threads);
 cudaError_t choose_launch_failed(const choose_job &job, const choose_launch &launch, int planes);
 
 static inline cudaError_t choose_launch_kernel(const void *kernel, dim3 grid, dim3 block, size_t shared,

@@ -11,7 +11,6 @@
 #include "kernels/score/choose_cuda_mma_select.cuh"
 
 enum {
-    LISTED_THREADS = 128,
     LISTED_HELD = 3072,
     LISTED_PARTS = 1024, // most parts of a row
     LANES = 8,           // threads a part
@@ -59,6 +58,7 @@ template <int WARPS> __global__ void __launch_bounds__(WARPS * 32) qsa_choose_mm
 }
 
 // The row's list in shared memory; 0 if it does not do.
+template <int LISTED_THREADS>
 static __device__ __forceinline__ int32_t collect(const choose_job &job, const select_row &row, select_shared *sh,
                                                   int32_t *before, uint32_t *most, int *turn) {
     const int32_t parts = job.list_parts, per = (parts + LISTED_THREADS - 1) / LISTED_THREADS;
@@ -97,7 +97,8 @@ static __device__ __forceinline__ int32_t collect(const choose_job &job, const s
     return total;
 }
 
-__global__ void __launch_bounds__(LISTED_THREADS, 8) qsa_choose_mma_listed_kernel(const choose_job job) {
+template <int LISTED_THREADS>
+__global__ void __launch_bounds__(LISTED_THREADS, 1024 / LISTED_THREADS) qsa_choose_mma_listed_kernel(const choose_job job) {
     extern __shared__ uint4 dynamic[];
     __shared__ select_shared sh;
     __shared__ int32_t before[LISTED_PARTS + 1];
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(LISTED_THREADS, 8) qsa_choose_mma_listed_kerne
     clear_bitmaps(row, words, LISTED_THREADS);
     int turn = 0;
     uint32_t most = 0;
-    const int32_t n = collect(job, row, &sh, before, &most, &turn);
+    const int32_t n = collect<LISTED_THREADS>(job, row, &sh, before, &most, &turn);
     if (n == 0) {
         if (threadIdx.x == 0) {
             const int32_t to = atomicAdd(job.failed, 1);
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(LISTED_THREADS, 8) qsa_choose_mma_listed_kerne
     }
     const uint32_t low = job.bars ? job.bars[blockIdx.x] : 1u;
     const select_bar bar =
-        among_held<LISTED_THREADS, 12>(row, &sh, n, n, low, most, task.cut_cells > 0, &turn);
+        among_held<LISTED_THREADS, 1536 / LISTED_THREADS>(row, &sh, n, n, low, most, task.cut_cells > 0, &turn);
     end_row<LISTED_THREADS>(job, row, &sh, at, bar.wanted, task.cut_cells, &turn);
 }
 
@@ -182,9 +183,12 @@ cudaError_t choose_launch_bars(const choose_job &job, const choose_launch &at, i
     return choose_launch_kernel(kernel, dim3((unsigned)job.count), dim3(32 * warps), 0, at, job);
 }
 
-cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &at) {
-    return launch((const void *)qsa_choose_mma_listed_kernel, (unsigned)job.count, LISTED_THREADS,
-                  LISTED_HELD * 8 + (size_t)job.stride / 32 * 8, job, at);
+cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &at, int prefer_threads) {
+    const unsigned threads = prefer_threads == 64 || prefer_threads == 256 ? (unsigned)prefer_threads : 128;
+    const void *kernel = threads == 64    ? (const void *)qsa_choose_mma_listed_kernel<64>
+                         : threads == 128 ? (const void *)qsa_choose_mma_listed_kernel<128>
+                                          : (const void *)qsa_choose_mma_listed_kernel<256>;
+    return launch(kernel, (unsigned)job.count, threads, LISTED_HELD * 8 + (size_t)job.stride / 32 * 8, job, at);
 }
 
 cudaError_t choose_launch_failed(const choose_job &job, const choose_launch &at, int planes) {
