@@ -117,7 +117,8 @@ typedef struct list_plan {
     size_t planes, scales, bars, held, listed, failed, lists, bytes; // offsets in scratch
 } list_plan;
 
-static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_cells, int planes, float margin, int sms) {
+static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_cells, int planes, float margin,
+                            int sms) {
     list_plan p = {};
     const int32_t blocks = most_cells / g->ratio > 0 ? most_cells / g->ratio : 1;
     const int32_t most = blocks <= LIST_BLOCKS ? LIST_ROWS : LIST_ROWS / 2;
@@ -142,7 +143,8 @@ static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_c
     p.splits = p.splits < fit ? p.splits : fit;
     p.part = (int32_t)(most_entries / (size_t)(4 * p.splits));
     size_t region = rows * most_entries * 8;
-    const size_t sampled = rows * (size_t)p.sample_stride * 4, slot = (size_t)p.stride / CHOOSE_GROUP * (CHOOSE_GROUP + 1) * 4;
+    const size_t sampled = rows * (size_t)p.sample_stride * 4,
+                 slot = (size_t)p.stride / CHOOSE_GROUP * (CHOOSE_GROUP + 1) * 4;
     region = region > sampled ? region : sampled;
     region = region > slot ? region : slot;
     p.scales = round_up((size_t)count * planes * CHOOSE_HEADS * CHOOSE_DIM * 2, 256);
@@ -172,7 +174,8 @@ size_t qsa_choose_mma_scratch_tuned(const qsa_cuda_cache *cache, int32_t count, 
     return all > lists ? all : lists;
 }
 
-size_t qsa_choose_mma_failed_at(const qsa_cuda_cache *cache, int32_t count, int32_t most_cells, const choose_tuning *tuning) {
+size_t qsa_choose_mma_failed_at(const qsa_cuda_cache *cache, int32_t count, int32_t most_cells,
+                                const choose_tuning *tuning) {
     const int planes = cache->block_key_type == QSA_BF16 ? 2 : tuning->planes;
     return plan_lists(&cache->geometry, count, most_cells, planes, tuning->margin, 132).failed;
 }
@@ -191,8 +194,8 @@ static cudaError_t choose_launch_prepare(const choose_job &job, const choose_lau
     return choose_launch_kernel(kernel, dim3((unsigned)(job.count + 3) / 4), dim3(128), 0, at, job);
 }
 
-static cudaError_t choose_by_list(const qsa_cuda_choose_args *args, const choose_tuning *tuning, const choose_launch &at,
-                                  choose_job job, int planes) {
+static cudaError_t choose_by_list(const qsa_cuda_choose_args *args, const choose_tuning *tuning,
+                                  const choose_launch &at, choose_job job, int planes) {
     const qsa_geometry *g = &args->cache.geometry;
     const list_plan p = plan_lists(g, args->count, args->most_cells, planes, tuning->margin, at.sms);
     char *scratch = (char *)args->scratch, *region = scratch + p.lists;

@@ -21,16 +21,16 @@
 enum {
     CHOOSE_HEADS = 4,
     CHOOSE_DIM = 128,
-    CHOOSE_GROUP = 8,        // keys per `best`
-    CHOOSE_TILE_ROWS = 64,   // rows of a tile of the wgmma kernel
+    CHOOSE_GROUP = 8,      // keys per `best`
+    CHOOSE_TILE_ROWS = 64, // rows of a tile of the wgmma kernel
     CHOOSE_TILE_BLOCKS = 128,
     CHOOSE_ALL_LISTED = 2048, // rows of at most so many blocks list all of them
-    CHOOSE_MOST_TAKE = 1024, // the select kernel's buffers are several times this
+    CHOOSE_MOST_TAKE = 1024,  // the select kernel's buffers are several times this
     CHOOSE_MOST_CELLS = 2097152
 };
 #define CHOOSE_MASKED 0u
-#define CHOOSE_NAN 0x7fffffffu
-#define CHOOSE_OVER 0xffffffffu // a part of a list that did not fit
+#define CHOOSE_NAN    0x7fffffffu
+#define CHOOSE_OVER   0xffffffffu // a part of a list that did not fit
 
 // One sub-batch: rows first .. first + count - 1, whose keys fit in scratch.
 typedef struct choose_job {
@@ -47,8 +47,8 @@ typedef struct choose_job {
     int32_t stride;         // a multiple of 128
     int32_t ratio, blocks_budget, free_cells, rule, identity;
     // Rows by list: only scores that reach the row's bar, which a sample of its blocks gives, are kept.
-    int32_t sample; // scores: only of one block in so many, 0 or 1: of all
-    int32_t wanted; // of the sample's scores so many are to reach the bar
+    int32_t sample;                // scores: only of one block in so many, 0 or 1: of all
+    int32_t wanted;                // of the sample's scores so many are to reach the bar
     int32_t list_part, list_parts; // entries of a part, parts of a row
     uint32_t *bars;                // [count], null: all scores are kept
     uint2 *lists;                  // [count][list_parts][list_part] key, block; null: not by list
@@ -56,21 +56,21 @@ typedef struct choose_job {
     int32_t *listed;               // [tiles of rows] whether the wgmma kernel served the tile
     int32_t *failed;               // [1 + count] how many rows' lists do not do, and which
     int32_t slots;                 // of keys, for these
-    int32_t left; // mma.sync kernel: 1: only tiles that the wgmma kernel leaves
+    int32_t left;                  // mma.sync kernel: 1: only tiles that the wgmma kernel leaves
     qsa_cuda_selection selection;
 } choose_job;
 
 // What the tuning bench varies; the defaults are choose_tuning_default's.
 typedef struct choose_tuning {
-    size_t keys_bytes; // limit of keys + best of a sub-batch: what stays in L2
-    int32_t order;     // wgmma kernel: 1 a warpgroup waits until the other has issued, 2 until it has finished
-    int32_t planes;    // 1, 2: f16 queries; bf16 keys always take 2
-    int32_t rows_path; // batches of at most so many rows take the mma.sync kernel
-    int32_t natural;   // mma.sync: 1: k in its natural place, 0: 8-byte loads
-    int32_t chained;   // programmatic dependent launches
-    int32_t parts;     // 7: all; of these 4: by list the sample and the bars, 1: scores, 2: selection (timing)
-    int32_t list_rows; // batches of at least so many rows go by list; 0: none
-    float margin;      // the bar lies below the expected place in the sample by so many deviations
+    size_t keys_bytes;      // limit of keys + best of a sub-batch: what stays in L2
+    int32_t order;          // wgmma kernel: 1 a warpgroup waits until the other has issued, 2 until it has finished
+    int32_t planes;         // 1, 2: f16 queries; bf16 keys always take 2
+    int32_t rows_path;      // batches of at most so many rows take the mma.sync kernel
+    int32_t natural;        // mma.sync: 1: k in its natural place, 0: 8-byte loads
+    int32_t chained;        // programmatic dependent launches
+    int32_t parts;          // 7: all; of these 4: by list the sample and the bars, 1: scores, 2: selection (timing)
+    int32_t list_rows;      // batches of at least so many rows go by list; 0: none
+    float margin;           // the bar lies below the expected place in the sample by so many deviations
     int32_t prefer_threads; // select: 0 by itself, else so many threads
 } choose_tuning;
 
@@ -86,7 +86,8 @@ choose_tuning qsa_choose_mma_defaults(void);
 size_t qsa_choose_mma_scratch_tuned(const qsa_cuda_cache *cache, int32_t count, int32_t most_cells,
                                     const choose_tuning *tuning);
 // Where in scratch the number of rows lies that their lists did not serve (of the last sub-batch).
-size_t qsa_choose_mma_failed_at(const qsa_cuda_cache *cache, int32_t count, int32_t most_cells, const choose_tuning *tuning);
+size_t qsa_choose_mma_failed_at(const qsa_cuda_cache *cache, int32_t count, int32_t most_cells,
+                                const choose_tuning *tuning);
 // Rows of a sub-batch, the row stride of its keys in *stride.
 int32_t qsa_choose_mma_sub_rows(int32_t ratio, int32_t count, int32_t most_cells, const choose_tuning *tuning, int sms,
                                 int32_t *stride);
@@ -158,8 +159,7 @@ static __device__ __forceinline__ bool choose_tile_shared(const choose_job &job,
     const int one = !__syncthreads_or(i < CHOOSE_TILE_ROWS && (blocks == 0 || sequence != rows->sequence[0]));
     if (one) {
         if (i < 32) {
-            const uint32_t end =
-                __reduce_max_sync(0xffffffffu, (uint32_t)max(rows->blocks[i], rows->blocks[i + 32]));
+            const uint32_t end = __reduce_max_sync(0xffffffffu, (uint32_t)max(rows->blocks[i], rows->blocks[i + 32]));
             if (i == 0)
                 rows->end[0] = (int32_t)end, rows->one = 1;
         }

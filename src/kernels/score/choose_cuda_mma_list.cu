@@ -98,7 +98,8 @@ static __device__ __forceinline__ int32_t collect(const choose_job &job, const s
 }
 
 template <int LISTED_THREADS>
-__global__ void __launch_bounds__(LISTED_THREADS, 1024 / LISTED_THREADS) qsa_choose_mma_listed_kernel(const choose_job job) {
+__global__ void __launch_bounds__(LISTED_THREADS, 1024 / LISTED_THREADS)
+    qsa_choose_mma_listed_kernel(const choose_job job) {
     extern __shared__ uint4 dynamic[];
     __shared__ select_shared sh;
     __shared__ int32_t before[LISTED_PARTS + 1];

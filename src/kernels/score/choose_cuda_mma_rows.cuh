@@ -39,8 +39,8 @@ static __device__ __forceinline__ float load_queries(const choose_job &job, int3
     for (int t = 0; t < 2; t++) {
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
-            const float *from = job.index_q +
-                                ((int64_t)(job.first + row) * CHOOSE_HEADS + 2 * t + (g & 1)) * CHOOSE_DIM + 16 * s;
+            const float *from =
+                job.index_q + ((int64_t)(job.first + row) * CHOOSE_HEADS + 2 * t + (g & 1)) * CHOOSE_DIM + 16 * s;
             if (row >= job.count) {
                 x[t][s][0] = x[t][s][1] = x[t][s][2] = x[t][s][3] = 0.0f;
             } else if (NATURAL) {
@@ -70,16 +70,15 @@ static __device__ __forceinline__ float load_queries(const choose_job &job, int3
                 const uint16_t hu = choose_half<BF16>(u), hv = choose_half<BF16>(v);
                 b[0][t][s][r] = hu | (uint32_t)hv << 16;
                 if (PLANES == 2)
-                    b[PLANES - 1][t][s][r] =
-                        choose_rest<BF16>(u, hu) | (uint32_t)choose_rest<BF16>(v, hv) << 16;
+                    b[PLANES - 1][t][s][r] = choose_rest<BF16>(u, hu) | (uint32_t)choose_rest<BF16>(v, hv) << 16;
             }
     return __shfl_sync(0xffffffffu, choose_scale(e), q * 8); // of row q, whose keys this thread will write
 }
 
 // A fragments of 16 blocks: rows g and g + 8. Blocks from `end` on are not read.
 template <bool NATURAL>
-static __device__ __forceinline__ void load_keys(const choose_job &job, const int32_t *table, int32_t block, int32_t end,
-                                                 int q, uint2 a[2][STEPS]) {
+static __device__ __forceinline__ void load_keys(const choose_job &job, const int32_t *table, int32_t block,
+                                                 int32_t end, int q, uint2 a[2][STEPS]) {
     const char *keys = (const char *)job.block_keys;
 #pragma unroll
     for (int h = 0; h < 2; h++) {

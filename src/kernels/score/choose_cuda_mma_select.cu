@@ -13,8 +13,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) qsa_choose_mma_select
                                  job.best + (int64_t)blockIdx.x * (job.stride / CHOOSE_GROUP));
 }
 
-template <int THREADS, int PER>
-static cudaError_t launch(const choose_job &job, const choose_launch &launch) {
+template <int THREADS, int PER> static cudaError_t launch(const choose_job &job, const choose_launch &launch) {
     const void *kernel = (const void *)qsa_choose_mma_select_kernel<THREADS, PER>;
     const size_t shared = select_bytes(job);
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
@@ -29,7 +28,9 @@ cudaError_t choose_launch_select(const choose_job &job, const choose_launch &at,
     // Few rows: more threads each, for the time of one.
     const int threads = prefer_threads ? prefer_threads : job.count <= at.sms && groups > 2048 ? 1024 : 256;
     if (threads >= 1024)
-        return groups <= 4096 ? launch<1024, 4>(job, at) : groups <= 8192 ? launch<1024, 8>(job, at) : launch<1024, 16>(job, at);
+        return groups <= 4096   ? launch<1024, 4>(job, at)
+               : groups <= 8192 ? launch<1024, 8>(job, at)
+                                : launch<1024, 16>(job, at);
     if (threads == 512)
         return groups <= 4096 ? launch<512, 8>(job, at) : launch<512, 16>(job, at);
     if (groups <= 1024)

@@ -22,9 +22,9 @@
 
 enum {
     THREADS = 384,
-    PANEL = 128,                                // bytes of a row in a panel: 64 halves
+    PANEL = 128,                                  // bytes of a row in a panel: 64 halves
     QUERY_ROWS = CHOOSE_TILE_ROWS * CHOOSE_HEADS, // 256
-    QUERY_BYTES = 2 * QUERY_ROWS * PANEL,       // one plane
+    QUERY_BYTES = 2 * QUERY_ROWS * PANEL,         // one plane
     STAGE_BYTES = 2 * CHOOSE_TILE_BLOCKS * PANEL
 };
 
@@ -54,7 +54,8 @@ template <int STAGES, class F> static __device__ __forceinline__ void each_tile(
 
 // Warps 0 and 1: 64 keys of a tile each; a lane finds the places of two of them, half a warp copies one.
 template <int STAGES>
-static __device__ __forceinline__ void fetch(const choose_job &job, const tile_rows &rows, uint32_t stages, int thread) {
+static __device__ __forceinline__ void fetch(const choose_job &job, const tile_rows &rows, uint32_t stages,
+                                             int thread) {
     const uint32_t landed = (uint32_t)__cvta_generic_to_shared(rows.landed),
                    empty = (uint32_t)__cvta_generic_to_shared(rows.empty);
     const int lane = thread & 31, warp = thread >> 5;
@@ -270,9 +271,11 @@ __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const 
             const uint32_t at = (r >> 5) * 128 + (head >> 1) * 64 + (r >> 3 & 3) * 16 + (head & 1) * 8 + (r & 7);
             if (rows.tile.blocks[r] > 0)
                 copy16(queries + plane * QUERY_BYTES + swizzled(QUERY_ROWS, at, piece),
-                       job.planes + (((int64_t)(job.first + blockIdx.y * CHOOSE_TILE_ROWS + r) * PLANES + plane) *
-                                         CHOOSE_HEADS +
-                                     head) * CHOOSE_DIM + piece * 8);
+                       job.planes +
+                           (((int64_t)(job.first + blockIdx.y * CHOOSE_TILE_ROWS + r) * PLANES + plane) * CHOOSE_HEADS +
+                            head) *
+                               CHOOSE_DIM +
+                           piece * 8);
         }
         copies_commit();
         copies_wait<0>();
