@@ -87,7 +87,39 @@ static bool right(const batch &b, const std::vector<int32_t> &out, const std::ve
     return same && counted && index && cut;
 }
 
-static int check_all(const batch &b, const char *what) {
+// Rows by list against `out`; the number of rows that their lists did not serve is added to *failed.
+static int check_lists(const batch &b, const std::vector<int32_t> &out, float margin, int order, long *failed) {
+    batch lists = b;
+    choose_tuning *t = &lists.tuning;
+    *t = qsa_choose_mma_defaults();
+    t->planes = b.tuning.planes, t->list_rows = 1, t->margin = margin, t->order = order;
+    lists.args.scratch_bytes = qsa_choose_mma_scratch_tuned(&b.args.cache, b.args.count, b.args.most_cells, t);
+    lists.args.scratch = on_device<unsigned char>(lists.args.scratch_bytes);
+    MUST(cudaMemset(lists.args.scratch, 0xff, lists.args.scratch_bytes));
+    MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
+    choose(lists);
+    int32_t rows = 0;
+    MUST(cudaMemcpy(&rows, (char *)lists.args.scratch + qsa_choose_mma_failed_at(&b.args.cache, b.args.count, b.args.most_cells, t),
+                    4, cudaMemcpyDeviceToHost));
+    *failed += rows;
+    cudaFree(lists.args.scratch);
+    const std::vector<int32_t> got = out_of(b);
+    int32_t wrong = 0, first = -1;
+    for (size_t i = 0; i < b.rows.size(); i++) {
+        bool same = memcmp(&got[i * ID_STRIDE], &out[i * ID_STRIDE], ID_STRIDE * 4) == 0;
+        for (size_t k = 0; k < 3; k++)
+            same = same && got[b.rows.size() * (ID_STRIDE + k) + i] == out[b.rows.size() * (ID_STRIDE + k) + i];
+        if (!same && first < 0)
+            first = (int32_t)i;
+        wrong += !same;
+    }
+    if (wrong)
+        printf("  by list, margin %g: %d rows differ, first %d of %d cells; %d rows were not served\n", margin, wrong, first,
+               b.rows[(size_t)first].cells, rows);
+    return wrong != 0;
+}
+
+static int check_all(const batch &b, const char *what, long *failed) {
     int32_t stride;
     choose(b);
     const std::vector<uint32_t> keys = keys_of(b, &stride);
@@ -101,9 +133,16 @@ static int check_all(const batch &b, const char *what) {
     MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
     choose(parts);
     const int cut = memcmp(out.data(), out_of(b).data(), out.size() * 4) != 0;
+    long all = 0;
+    int lists = check_lists(b, out, 4.5f, 1, failed);
+    lists += check_lists(b, out, 4.5f, 2, &all);
+    lists += check_lists(b, out, -1000.0f, 1, &all);
+    lists += check_lists(b, out, 1000.0f, 1, &all);
+    if (lists)
+        printf("FAIL %s: by list\n", what);
     if (wrong || cut)
         printf("FAIL %s: %d of %d rows wrong, sub-batches %s\n", what, wrong, b.args.count, cut ? "differ" : "equal");
-    return wrong + cut;
+    return wrong + cut + lists;
 }
 
 // 256 rows: a chunk of sequence 0, some of 1, and 64 rows of twelve sequences in turn, around every boundary.
@@ -123,6 +162,7 @@ static std::vector<qsa_cuda_row> odd_rows(int32_t cells) {
 static choose_tuning in_one_piece(void) {
     choose_tuning t = qsa_choose_mma_defaults();
     t.keys_bytes = (size_t)2 << 30;
+    t.list_rows = 0;
     return t;
 }
 
@@ -130,16 +170,20 @@ static int check_modes(void) {
     static const char *const names[MODES] = {"random",  "equal",  "zero",   "few",       "nan and inf",
                                              "rising", "falling", "sparse", "mostly nan"};
     int wrong = 0;
-    for (int mode = 0; mode < MODES; mode++)
+    long failed = 0;
+    for (int mode = 0; mode < MODES; mode++) {
+        failed = 0;
         for (int variant = 0; variant < 4; variant++) {
             const qsa_type type = variant == 3 ? QSA_BF16 : QSA_F16;
             world w = make_world(22222, 12, variant & 1 ? 256 : 64, type, mode, 11u + (uint32_t)mode);
             batch b = make_batch(w, odd_rows(w.cells), mode >= RISING, 5, in_one_piece(),
                                  variant & 2 ? QSA_RULE_CUT : QSA_RULE_OFFICIAL, variant & 1);
-            wrong += check_all(b, (std::string(names[mode]) + " " + std::to_string(variant)).c_str());
+            wrong += check_all(b, (std::string(names[mode]) + " " + std::to_string(variant)).c_str(), &failed);
             free_batch(&b);
             free_world(&w);
         }
+        printf("  %s: %ld of 1024 rows not served by list\n", names[mode], failed);
+    }
     for (int32_t cells = 40000; cells <= 1048576; cells = cells * 2 < 1048576 || cells == 1048576 ? cells * 2 : 1048576)
         for (int mode : {RANDOM, ZERO, SPARSE}) {
             world w = make_world(cells, 1, 64, QSA_F16, mode, 3);
@@ -147,11 +191,40 @@ static int check_modes(void) {
             for (int32_t i = 0; i < 40; i++)
                 rows.push_back(row_of(cells - 39 + i, 0));
             batch b = make_batch(w, rows, mode == SPARSE, 6, in_one_piece(), QSA_RULE_CUT, 0);
-            wrong += check_all(b, (std::to_string(cells) + " cells, " + names[mode]).c_str());
+            wrong += check_all(b, (std::to_string(cells) + " cells, " + names[mode]).c_str(), &failed);
             free_batch(&b);
             free_world(&w);
         }
     printf("selection: exact on %d modes x 4 variants x 256 rows and up to 1,048,576 cells: %s\n", MODES, wrong ? "NO" : "yes");
+    return wrong;
+}
+
+// By list against the other way, as large as they come.
+static int check_large(void) {
+    static const struct {
+        int32_t count, cells;
+        int mode;
+    } of[] = {{128, 32768, RANDOM}, {777, 9000, RANDOM}, {2048, 32768, RANDOM}, {2048, 131072, RANDOM}, {2048, 131072, RISING},
+              {2048, 262144, RANDOM}, {1100, 1048576, RANDOM}, {300, 262144, FEW}};
+    int wrong = 0;
+    for (const auto &o : of) {
+        world w = make_world(o.cells, 1, 64, QSA_F16, o.mode, 5);
+        std::vector<qsa_cuda_row> rows;
+        for (int32_t i = 0; i < o.count; i++)
+            rows.push_back(row_of(o.cells - o.count + 1 + i, 0));
+        choose_tuning t = qsa_choose_mma_defaults();
+        t.list_rows = 0;
+        batch b = make_batch(w, rows, o.mode == RISING, 7, t, QSA_RULE_OFFICIAL, 0);
+        choose(b);
+        const std::vector<int32_t> out = out_of(b);
+        long failed = 0;
+        const int bad = check_lists(b, out, 4.5f, 1, &failed);
+        printf("by list, %d rows of %d cells, mode %d: %s; %ld rows not served\n", o.count, o.cells, o.mode, bad ? "DIFFERENT" : "equal",
+               failed);
+        wrong += bad;
+        free_batch(&b);
+        free_world(&w);
+    }
     return wrong;
 }
 
@@ -267,6 +340,7 @@ int check_choose(void) {
     wrong += check_alone(RANDOM, 1, 16, 2, QSA_BF16);
     wrong += check_alone(ODD, 1, 16, 1, QSA_F16);
     wrong += check_modes();
+    wrong += check_large();
     printf("checks: %s\n", wrong ? "FAILED" : "passed");
     fflush(stdout);
     return wrong;
