@@ -22,7 +22,9 @@ struct attention_random {
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    double uniform() { return (double)(next() >> 11) * 0x1p-53; }
+    double uniform() {
+        return (double)(next() >> 11) * 0x1p-53;
+    }
     float normal() { // twelve uniforms of 16 bits
         int64_t sum = 0;
         for (int i = 0; i < 3; i++)
@@ -45,23 +47,30 @@ struct attention_case {
     int stride;
     bool gated;
 
-    int count() const { return (int)rows.size(); }
+    int count() const {
+        return (int)rows.size();
+    }
     int64_t row_of(int sequence, int cell, int kv) const {
         return ((int64_t)tables[(size_t)sequence * table_pages + cell / page_cells] * g.kv_heads + kv) * page_cells +
                cell % page_cells;
     }
-    size_t row_bytes() const { return (size_t)g.head_dim * qsa_type_size(kv_type); }
+    size_t row_bytes() const {
+        return (size_t)g.head_dim * qsa_type_size(kv_type);
+    }
 };
 
 static qsa_geometry attention_geometry(int budget) {
     qsa_geometry g = {};
-    g.size = sizeof g, g.heads = 24, g.kv_heads = 2, g.head_dim = 256, g.index_heads = 4, g.index_dim = 128, g.rotary_dim = 64;
-    g.sections[0] = 11, g.sections[1] = 11, g.sections[2] = 10, g.ratio = 4, g.budget = budget, g.eps = 1e-6f, g.theta = 1e7;
+    g.size = sizeof g, g.heads = 24, g.kv_heads = 2, g.head_dim = 256, g.index_heads = 4, g.index_dim = 128,
+    g.rotary_dim = 64;
+    g.sections[0] = 11, g.sections[1] = 11, g.sections[2] = 10, g.ratio = 4, g.budget = budget, g.eps = 1e-6f,
+    g.theta = 1e7;
     return g;
 }
 
 // A cache of `sequences` of `cells`, its pages shuffled.
-static void attention_cache(attention_case *c, qsa_type type, int budget, int page_cells, int sequences, int cells, uint64_t seed) {
+static void attention_cache(attention_case *c, qsa_type type, int budget, int page_cells, int sequences, int cells,
+                            uint64_t seed) {
     attention_random random = {seed};
     c->g = attention_geometry(budget);
     c->kv_type = type, c->page_cells = page_cells, c->sequences = sequences, c->most_cells = cells;
@@ -94,8 +103,8 @@ static void attention_cache(attention_case *c, qsa_type type, int budget, int pa
     }
 }
 
-static void attention_rows(attention_case *c, const std::vector<int> &cells, const std::vector<int> &sequence, float deviation,
-                           qsa_type out_type, bool gated, uint64_t seed) {
+static void attention_rows(attention_case *c, const std::vector<int> &cells, const std::vector<int> &sequence,
+                           float deviation, qsa_type out_type, bool gated, uint64_t seed) {
     attention_random random = {seed};
     const int n = (int)cells.size();
     c->out_type = out_type, c->gated = gated;

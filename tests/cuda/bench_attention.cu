@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <thread>
 
-#define X(name)                                                      \
-    extern "C" int name(const qsa_cuda_attention_args *, void *);    \
+#define X(name)                                                                                                        \
+    extern "C" int name(const qsa_cuda_attention_args *, void *);                                                      \
     extern "C" size_t name##_scratch(const qsa_cuda_cache *, int32_t);
 QSA_VARIANTS
 #undef X
@@ -48,8 +48,9 @@ struct device_case {
             MUST(cudaMemcpy((char *)p + bytes * i, p, bytes, cudaMemcpyDeviceToDevice));
         return p;
     }
-    template <class T>
-    T *put(const std::vector<T> &v, int copies = 1) { return (T *)put(v.data(), v.size() * sizeof(T), copies); }
+    template <class T> T *put(const std::vector<T> &v, int copies = 1) {
+        return (T *)put(v.data(), v.size() * sizeof(T), copies);
+    }
     void make(const attention_case &c, int copies = 1) {
         a = {};
         a.cache.geometry = c.g, a.cache.kv_type = c.kv_type, a.cache.page_cells = c.page_cells;
@@ -85,8 +86,8 @@ struct device_case {
     }
 };
 
-static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse, int step,
-                          double *lse_error) {
+static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse,
+                          int step, double *lse_error) {
     const int n = 16;
     std::vector<std::thread> threads;
     std::vector<double> e((size_t)n, 0), l((size_t)n, 0);
@@ -106,7 +107,8 @@ static double worst_error(const attention_case &c, const std::vector<unsigned ch
     return worst;
 }
 
-static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse, const attention_case &c) {
+static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse,
+                  const attention_case &c) {
     MUST(cudaDeviceSynchronize());
     out.resize(d.out_bytes), lse.resize((size_t)c.count() * c.g.heads);
     MUST(cudaMemcpy(out.data(), d.a.out.data, d.out_bytes, cudaMemcpyDeviceToHost));
@@ -127,7 +129,8 @@ static void poison(attention_case *c) {
             used[(size_t)c->rows[(size_t)i].sequence * c->most_cells + cell] = 1;
     for (int s = 0; s < c->sequences; s++)
         for (int cell = 0; cell < c->table_pages * c->page_cells; cell++)
-            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]); kv++) {
+            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]);
+                 kv++) {
                 const int64_t row = c->row_of(s, cell, kv);
                 if (c->kv_type == QSA_I8)
                     for (int j = 0; j < 4; j++)
@@ -138,11 +141,12 @@ static void poison(attention_case *c) {
             }
 }
 
-static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut, bool gated) {
+static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut,
+                  bool gated) {
     attention_case c;
     attention_cache(&c, type, 2048, page_cells, 2, 4103, 11);
-    std::vector<int> cells = {0, 1, 2, 3, 4, 5, 63, 64, 65, 1000, 2040, 2046, 2047, 2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055,
-                              2056, 3001, 4102, 4103};
+    std::vector<int> cells = {0,    1,    2,    3,    4,    5,    63,   64,   65,   1000, 2040, 2046, 2047,
+                              2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055, 2056, 3001, 4102, 4103};
     std::vector<int> sequence(cells.size(), 1);
     const int apart = (int)cells.size();
     for (int i = 0; i < 40; i++)
@@ -178,14 +182,16 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     fetch(d, alone, lse_alone, c);
     int differ = 0;
     for (int i = 0; i < c.count(); i++)
-        differ += memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
+        differ +=
+            memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
     double lse_error = 0;
     const double e = worst_error(c, out, lse, 1, &lse_error);
     double ignored = 0;
     const double e1 = worst_error(c, alone, lse_alone, 1, &ignored);
     // Without the rows of the other sequence, the same bits.
     qsa_cuda_attention_args part = all;
-    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim, part.lse += apart * c.g.heads;
+    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim,
+        part.lse += apart * c.g.heads;
     part.selection.ids += apart * all.selection.stride, part.selection.counts += apart;
     part.selection.cut_index += apart, part.selection.cut_cells += apart;
     if (c.gated)
@@ -212,10 +218,15 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
         for (int k = 0; k < 24 * 256; k++)
             nan_wrong += (bool)isnan(qsa_load(again.data(), out_type, i * 24 * 256 + k)) != (has && k < 12 * 256);
     }
-    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone differs in %d, "
+    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone "
+           "differs in %d, "
            "NaN wrong %d\n",
-           v.name, type == QSA_I8 ? "i8" : type == QSA_F16 ? "f16" : "bf16", page_cells, deviation, out_type, cut, gated, e, e1,
-           lse_error, same ? "same" : "DIFFERS", others ? "same" : "DIFFER", differ, nan_wrong);
+           v.name,
+           type == QSA_I8    ? "i8"
+           : type == QSA_F16 ? "f16"
+                             : "bf16",
+           page_cells, deviation, out_type, cut, gated, e, e1, lse_error, same ? "same" : "DIFFERS",
+           others ? "same" : "DIFFER", differ, nan_wrong);
 }
 
 static char *flush_buffer;

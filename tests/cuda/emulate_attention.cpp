@@ -13,7 +13,8 @@ static qsa_cuda_attention_args args_of(attention_case *c, void *out, float *lse)
     qsa_cuda_attention_args a = {};
     a.cache.geometry = c->g, a.cache.kv_type = c->kv_type, a.cache.page_cells = c->page_cells;
     a.cache.table_pages = c->table_pages, a.cache.tables = c->tables.data();
-    a.cache.k = c->k.data(), a.cache.v = c->v.data(), a.cache.k_scales = c->k_scales.data(), a.cache.v_scales = c->v_scales.data();
+    a.cache.k = c->k.data(), a.cache.v = c->v.data(), a.cache.k_scales = c->k_scales.data(),
+    a.cache.v_scales = c->v_scales.data();
     a.rows = c->rows.data(), a.count = c->count(), a.most_cells = c->most_cells, a.q = c->q.data();
     a.selection = {c->ids.data(), c->stride, c->counts.data(), c->cut_index.data(), c->cut_cells.data()};
     const int64_t n = c->g.head_dim;
@@ -25,8 +26,7 @@ static qsa_cuda_attention_args args_of(attention_case *c, void *out, float *lse)
     return a;
 }
 
-template <int FORM>
-static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bool gated) {
+template <int FORM> static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bool gated) {
     attention_case c;
     attention_cache(&c, type, 256, 64, 1, 700, 5);
     attention_rows(&c, {0, 1, 3, 64, 127, 255, 259, 260, 261, 447, 700}, {}, deviation, out_type, gated, 6);
@@ -40,11 +40,13 @@ static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bo
     std::vector<float> lse((size_t)c.count() * c.g.heads, NAN), lse_split(lse);
     const int tiles = (c.g.budget + 7 + 63) / 64, kv = c.g.kv_heads;
     std::vector<float> records((size_t)c.count() * kv * tiles * QSA_RECORD_FLOATS, NAN);
-    const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data()), b = args_of(&c, split.data(), lse_split.data());
+    const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data()),
+                                  b = args_of(&c, split.data(), lse_split.data());
     for (int i = 0; i < c.count() * kv; i++)
         emulated::run_cta(i, c.count() * kv, 128, [&] { qsa_attend_rows<FORM, 3, false>(a, 0, 0, tiles); });
     for (int i = 0; i < c.count() * kv * tiles; i++)
-        emulated::run_cta(i, c.count() * kv * tiles, 128, [&] { qsa_attend_rows<FORM, 3, true>(b, records.data(), 0, tiles); });
+        emulated::run_cta(i, c.count() * kv * tiles, 128,
+                          [&] { qsa_attend_rows<FORM, 3, true>(b, records.data(), 0, tiles); });
     for (int i = 0; i < c.count() * c.g.heads; i++)
         emulated::run_cta(i, c.count() * c.g.heads, 256, [&] { qsa_join_records(b, records.data(), tiles); });
     double worst = 0, lse_error = 0;
@@ -52,9 +54,10 @@ static int check(qsa_type type, qsa_type out_type, float deviation, bool cut, bo
         const double e = attention_error(&c, i, out.data(), lse.data(), &lse_error);
         worst = e <= worst ? worst : e;
     }
-    const int same = memcmp(out.data(), split.data(), bytes) == 0 && memcmp(lse.data(), lse_split.data(), lse.size() * 4) == 0;
-    printf("type %d out %d sd %g cut %d gate %d: worst %.2e lse %.2e split %s\n", type, out_type, deviation, cut, gated, worst,
-           lse_error, same ? "same" : "DIFFERS");
+    const int same =
+        memcmp(out.data(), split.data(), bytes) == 0 && memcmp(lse.data(), lse_split.data(), lse.size() * 4) == 0;
+    printf("type %d out %d sd %g cut %d gate %d: worst %.2e lse %.2e split %s\n", type, out_type, deviation, cut, gated,
+           worst, lse_error, same ? "same" : "DIFFERS");
     return !same || !(worst < (out_type == QSA_BF16 ? 3e-3 : 5e-4));
 }
 
@@ -77,7 +80,8 @@ static int check_tiles(int first_cells, float deviation, bool cut) {
             used[(size_t)cell] = 1;
     for (int cell = 0; cell < 1100; cell++)
         for (int j = 0; j < 8 && !used[(size_t)cell]; j++)
-            c.k_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = c.v_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = 0x7e01;
+            c.k_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = c.v_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] =
+                0x7e01;
     std::vector<unsigned char> out(c.q.size() * 4, 0xff);
     std::vector<float> lse((size_t)c.count() * c.g.heads, NAN);
     std::vector<int32_t> served((size_t)c.count() * 2, -1);

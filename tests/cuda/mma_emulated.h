@@ -17,24 +17,42 @@
 using std::max;
 using std::min;
 
-#define QSA_DEVICE static inline
+#define QSA_DEVICE                static inline
 #define QSA_KERNEL(threads, ctas) static void
 #define QSA_GRID_CONSTANT
 #define __shared__
 
-struct float2 { float x, y; };
-struct uint2 { uint32_t x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
-static inline float2 make_float2(float x, float y) { return {x, y}; }
-static inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+struct float2 {
+    float x, y;
+};
+struct uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+static inline float2 make_float2(float x, float y) {
+    return {x, y};
+}
+static inline uint2 make_uint2(uint32_t x, uint32_t y) {
+    return {x, y};
+}
+static inline float4 make_float4(float x, float y, float z, float w) {
+    return {x, y, z, w};
+}
+static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
+    return {x, y, z, w};
+}
 
 uint4 shared_bytes[16384];
 
 namespace emulated {
-struct index { int x, y, z; };
+struct index {
+    int x, y, z;
+};
 const int most_threads = 1024, stack_bytes = 256 << 10;
 int threads, current, live, arrived[33], generation[33], alive_in[33];
 bool done[most_threads];
@@ -104,12 +122,20 @@ inline void give(const uint32_t *v, int n) {
         exchange[current][i] = v[i];
     meet(current / 32);
 }
-inline uint32_t taken(int lane, int i) { return exchange[current / 32 * 32 + lane][i]; }
-inline void over() { meet(current / 32); }
+inline uint32_t taken(int lane, int i) {
+    return exchange[current / 32 * 32 + lane][i];
+}
+inline void over() {
+    meet(current / 32);
+}
 } // namespace emulated
 
-static inline void __syncthreads() { emulated::meet(32); }
-static inline void __syncwarp() { emulated::over(); }
+static inline void __syncthreads() {
+    emulated::meet(32);
+}
+static inline void __syncwarp() {
+    emulated::over();
+}
 QSA_DEVICE void qsa_trigger_dependents(void) {}
 QSA_DEVICE void qsa_wait_dependency(void) {}
 
@@ -122,7 +148,8 @@ static inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t s) {
 }
 
 template <class F>
-static inline void emulated_mma(F product, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+static inline void emulated_mma(F product, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                uint32_t b1) {
     uint32_t v[6] = {a0, a1, a2, a3, b0, b1};
     emulated::give(v, 6);
     int lane = emulated::current % 32;
@@ -130,7 +157,8 @@ static inline void emulated_mma(F product, uint32_t a0, uint32_t a1, uint32_t a2
         int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
         for (int t = 0; t < 4; t++)
             for (int high = 0; high < 2; high++)
-                product(i, emulated::taken(row % 8 * 4 + t, (row >= 8) + 2 * high), emulated::taken(column * 4 + t, 4 + high));
+                product(i, emulated::taken(row % 8 * 4 + t, (row >= 8) + 2 * high),
+                        emulated::taken(column * 4 + t, 4 + high));
     }
     emulated::over();
 }
@@ -165,25 +193,38 @@ QSA_DEVICE void emulated_ldmatrix(uint32_t r[4], const void *shared, bool transp
     emulated::give(v, 2);
     int lane = emulated::current % 32, g = lane / 4, t = lane % 4;
     auto row = [&](int i, int j) {
-        return (const uint16_t *)(uintptr_t)((uint64_t)emulated::taken(8 * i + j, 1) << 32 | emulated::taken(8 * i + j, 0));
+        return (const uint16_t *)(uintptr_t)((uint64_t)emulated::taken(8 * i + j, 1) << 32 |
+                                             emulated::taken(8 * i + j, 0));
     };
     for (int i = 0; i < 4; i++)
         r[i] = transposed ? row(i, 2 * t)[g] | (uint32_t)row(i, 2 * t + 1)[g] << 16
                           : row(i, g)[2 * t] | (uint32_t)row(i, g)[2 * t + 1] << 16;
     emulated::over();
 }
-QSA_DEVICE void qsa_ldmatrix_trans(uint32_t r[4], const void *shared) { emulated_ldmatrix(r, shared, true); }
-QSA_DEVICE void qsa_ldmatrix(uint32_t r[4], const void *shared) { emulated_ldmatrix(r, shared, false); }
+QSA_DEVICE void qsa_ldmatrix_trans(uint32_t r[4], const void *shared) {
+    emulated_ldmatrix(r, shared, true);
+}
+QSA_DEVICE void qsa_ldmatrix(uint32_t r[4], const void *shared) {
+    emulated_ldmatrix(r, shared, false);
+}
 QSA_DEVICE uint32_t qsa_shuffle(uint32_t x, int mask) {
     emulated::give(&x, 1);
     uint32_t y = emulated::taken(emulated::current % 32 ^ mask, 0);
     emulated::over();
     return y;
 }
-QSA_DEVICE float qsa_shuffle(float x, int mask) { return qsa_f32_of_bits(qsa_shuffle(qsa_bits_of_f32(x), mask)); }
-QSA_DEVICE float qsa_exp2(float x) { return x < -126 ? 0.0f : exp2f(x); }
-QSA_DEVICE uint32_t qsa_pack_f16(float l, float h) { return qsa_f16_of_f32(l) | (uint32_t)qsa_f16_of_f32(h) << 16; }
-QSA_DEVICE uint32_t qsa_pack_bf16(float l, float h) { return qsa_bf16_of_f32(l) | (uint32_t)qsa_bf16_of_f32(h) << 16; }
+QSA_DEVICE float qsa_shuffle(float x, int mask) {
+    return qsa_f32_of_bits(qsa_shuffle(qsa_bits_of_f32(x), mask));
+}
+QSA_DEVICE float qsa_exp2(float x) {
+    return x < -126 ? 0.0f : exp2f(x);
+}
+QSA_DEVICE uint32_t qsa_pack_f16(float l, float h) {
+    return qsa_f16_of_f32(l) | (uint32_t)qsa_f16_of_f32(h) << 16;
+}
+QSA_DEVICE uint32_t qsa_pack_bf16(float l, float h) {
+    return qsa_bf16_of_f32(l) | (uint32_t)qsa_bf16_of_f32(h) << 16;
+}
 QSA_DEVICE float2 qsa_unpack_f16(uint32_t u) {
     return {qsa_f32_of_f16((uint16_t)u), qsa_f32_of_f16((uint16_t)(u >> 16))};
 }
@@ -202,11 +243,17 @@ QSA_DEVICE uint32_t qsa_mul_f16(uint32_t a, uint32_t b) {
 QSA_DEVICE uint32_t qsa_max_u16(uint32_t a, uint32_t b) {
     return max(a & 0xffffu, b & 0xffffu) | max(a >> 16, b >> 16) << 16;
 }
-QSA_DEVICE void qsa_copy16(void *shared, const void *global) { memcpy(shared, global, 16); }
+QSA_DEVICE void qsa_copy16(void *shared, const void *global) {
+    memcpy(shared, global, 16);
+}
 QSA_DEVICE void qsa_copy_commit(void) {}
 QSA_DEVICE void qsa_copy_wait(void) {}
-QSA_DEVICE void qsa_atomic_or(uint32_t *p, uint32_t bits) { *p |= bits; }
-QSA_DEVICE int32_t qsa_popcount(uint32_t x) { return __builtin_popcount(x); }
+QSA_DEVICE void qsa_atomic_or(uint32_t *p, uint32_t bits) {
+    *p |= bits;
+}
+QSA_DEVICE int32_t qsa_popcount(uint32_t x) {
+    return __builtin_popcount(x);
+}
 QSA_DEVICE uint32_t qsa_ballot(bool x) {
     uint32_t v = x, all = 0;
     emulated::give(&v, 1);
@@ -215,7 +262,11 @@ QSA_DEVICE uint32_t qsa_ballot(bool x) {
     emulated::over();
     return all;
 }
-QSA_DEVICE uint4 qsa_gather16(const void *p) { return *(const uint4 *)p; }
-QSA_DEVICE uint2 qsa_gather8(const void *p) { return *(const uint2 *)p; }
+QSA_DEVICE uint4 qsa_gather16(const void *p) {
+    return *(const uint4 *)p;
+}
+QSA_DEVICE uint2 qsa_gather8(const void *p) {
+    return *(const uint2 *)p;
+}
 
 #endif

@@ -20,8 +20,8 @@
 
 int qsa_attention_cuda_mma_serves(const qsa_cuda_cache *cache) {
     const qsa_geometry *g = &cache->geometry;
-    return (cache->kv_type == QSA_I8 || cache->kv_type == QSA_F16 || cache->kv_type == QSA_BF16) && g->head_dim == QSA_DIM &&
-           g->heads <= 16 * g->kv_heads && g->ratio % 4 == 0 && g->budget <= 8192;
+    return (cache->kv_type == QSA_I8 || cache->kv_type == QSA_F16 || cache->kv_type == QSA_BF16) &&
+           g->head_dim == QSA_DIM && g->heads <= 16 * g->kv_heads && g->ratio % 4 == 0 && g->budget <= 8192;
 }
 
 static int32_t tiles_most(const qsa_geometry *g, int32_t most_cells) {
@@ -33,16 +33,18 @@ static int32_t tiles_most(const qsa_geometry *g, int32_t most_cells) {
 size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count) {
     if (count > QSA_SPLIT_ROWS)
         return (size_t)count * cache->geometry.kv_heads * sizeof(int32_t);
-    return (size_t)count * cache->geometry.kv_heads * tiles_most(&cache->geometry, INT32_MAX) * QSA_RECORD_FLOATS * sizeof(float);
+    return (size_t)count * cache->geometry.kv_heads * tiles_most(&cache->geometry, INT32_MAX) * QSA_RECORD_FLOATS *
+           sizeof(float);
 }
 
 // A launch that may begin while what is before it in the stream ends: the kernel waits itself (qsa_wait_dependency).
 template <class... PARAMETERS, class... ARGUMENTS>
-static cudaError_t launch_over(cudaStream_t stream, bool overlap, void (*kernel)(PARAMETERS...), int32_t blocks, int32_t threads,
-                               size_t shared, ARGUMENTS... arguments) {
+static cudaError_t launch_over(cudaStream_t stream, bool overlap, void (*kernel)(PARAMETERS...), int32_t blocks,
+                               int32_t threads, size_t shared, ARGUMENTS... arguments) {
     int device = 0, major = 0; // programmatic launches came with 9.0
-    if (overlap && (cudaGetDevice(&device) != cudaSuccess ||
-                    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || major < 9))
+    if (overlap &&
+        (cudaGetDevice(&device) != cudaSuccess ||
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || major < 9))
         overlap = false;
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -61,8 +63,7 @@ static cudaError_t launch_over(cudaStream_t stream, bool overlap, void (*kernel)
 #define QSA_OVERLAP_ATTEND 0
 #endif
 
-template <int FORM, int NT>
-static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stream) {
+template <int FORM, int NT> static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stream) {
     const qsa_geometry *g = &args->cache.geometry;
     const bool split = args->count <= QSA_SPLIT_ROWS;
     const int32_t tiles = tiles_most(g, args->most_cells), items = args->count * g->kv_heads;
@@ -76,25 +77,25 @@ static cudaError_t launch(const qsa_cuda_attention_args *args, cudaStream_t stre
             cudaError_t error = cudaFuncSetAttribute(qsa_attend_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                      (int)sizeof(qsa_tile_shared));
             if (error == cudaSuccess)
-                error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_tiles, items, 128, sizeof(qsa_tile_shared), *args, served);
+                error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_tiles, items, 128, sizeof(qsa_tile_shared),
+                                    *args, served);
             if (error != cudaSuccess)
                 return error;
         }
-        return launch_over(stream, served || QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, false>, items, 128, shared, *args, records,
-                           served, tiles);
+        return launch_over(stream, served || QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, false>, items, 128, shared,
+                           *args, records, served, tiles);
     }
     cudaError_t error = cudaSuccess;
     if (tiles)
-        error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, true>, items * tiles, 128, shared, *args, records,
-                            (const int32_t *)0, tiles);
+        error = launch_over(stream, QSA_OVERLAP_ATTEND, qsa_attend_rows<FORM, NT, true>, items * tiles, 128, shared,
+                            *args, records, (const int32_t *)0, tiles);
     if (error != cudaSuccess)
         return error;
-    return launch_over(stream, tiles > 0, qsa_join_records, args->count * g->heads, QSA_DIM, (size_t)tiles * 2 * sizeof(float2), *args,
-                       (const float *)records, tiles);
+    return launch_over(stream, tiles > 0, qsa_join_records, args->count * g->heads, QSA_DIM,
+                       (size_t)tiles * 2 * sizeof(float2), *args, (const float *)records, tiles);
 }
 
-template <int FORM>
-static cudaError_t launch_heads(const qsa_cuda_attention_args *args, cudaStream_t stream) {
+template <int FORM> static cudaError_t launch_heads(const qsa_cuda_attention_args *args, cudaStream_t stream) {
     const int32_t heads = args->cache.geometry.heads / args->cache.geometry.kv_heads;
     return heads <= 12 ? launch<FORM, 3>(args, stream) : launch<FORM, 4>(args, stream);
 }
@@ -105,8 +106,11 @@ int qsa_attention_cuda_mma(const qsa_cuda_attention_args *args, void *stream) {
     if (args->count == 0)
         return cudaSuccess;
     switch (args->cache.kv_type) {
-    case QSA_I8: return launch_heads<QSA_FORM_I8>(args, (cudaStream_t)stream);
-    case QSA_F16: return launch_heads<QSA_FORM_F16>(args, (cudaStream_t)stream);
-    default: return launch_heads<QSA_FORM_BF16>(args, (cudaStream_t)stream);
+    case QSA_I8:
+        return launch_heads<QSA_FORM_I8>(args, (cudaStream_t)stream);
+    case QSA_F16:
+        return launch_heads<QSA_FORM_F16>(args, (cudaStream_t)stream);
+    default:
+        return launch_heads<QSA_FORM_BF16>(args, (cudaStream_t)stream);
     }
 }

@@ -26,13 +26,11 @@
 // Floats of a record of one KV head: m and l of 16 heads, then their accumulators.
 #define QSA_RECORD_FLOATS (16 * 2 + 16 * QSA_DIM)
 
-template <int FORM>
-struct qsa_slices { // copies of P: per group of V's scales; one; high and low part
+template <int FORM> struct qsa_slices { // copies of P: per group of V's scales; one; high and low part
     static constexpr int count = FORM == QSA_FORM_I8 ? 4 : FORM == QSA_FORM_F16 ? 1 : 2;
 };
 
-template <int FORM, int NT>
-struct qsa_row_shared {
+template <int FORM, int NT> struct qsa_row_shared {
     char planes[NT * (FORM == QSA_FORM_I8 ? 2048 : 4096)];
     uint4 p[qsa_slices<FORM>::count][4][2][16]; // [slice][warp][heads 0-7, 8-15][cell]: 8 heads
     float m[2][16][4], l[16][4];                // [head][warp]; m by parity of the tile
@@ -74,11 +72,10 @@ template <int NT>
 QSA_DEVICE void qsa_row_qk_i8(float s[NT][2], const qsa_row_loads &f, const char *planes, int32_t lane) {
     for (int group = 0; group < 4; group++) {
         const uint4 x = f.k[0][group], y = f.k[1][group];
-        const float2 scale = make_float2(
-            group & 1 ? qsa_unpack_f16(group < 2 ? f.k_scale[0].x : f.k_scale[0].y).y
-                      : qsa_unpack_f16(group < 2 ? f.k_scale[0].x : f.k_scale[0].y).x,
-            group & 1 ? qsa_unpack_f16(group < 2 ? f.k_scale[1].x : f.k_scale[1].y).y
-                      : qsa_unpack_f16(group < 2 ? f.k_scale[1].x : f.k_scale[1].y).x);
+        const float2 scale = make_float2(group & 1 ? qsa_unpack_f16(group < 2 ? f.k_scale[0].x : f.k_scale[0].y).y
+                                                   : qsa_unpack_f16(group < 2 ? f.k_scale[0].x : f.k_scale[0].y).x,
+                                         group & 1 ? qsa_unpack_f16(group < 2 ? f.k_scale[1].x : f.k_scale[1].y).y
+                                                   : qsa_unpack_f16(group < 2 ? f.k_scale[1].x : f.k_scale[1].y).x);
         for (int j = 0; j < NT; j++) {
             const uint4 b = *(const uint4 *)(planes + (j * 4 + group) * 512 + lane * 16);
             int32_t c[4] = {0, 0, 0, 0};
@@ -91,7 +88,8 @@ QSA_DEVICE void qsa_row_qk_i8(float s[NT][2], const qsa_row_loads &f, const char
 }
 
 template <int FORM, int NT>
-QSA_DEVICE void qsa_row_qk_half(float s[NT][2], const qsa_cuda_cache &cache, qsa_quad quad, const char *planes, int32_t lane) {
+QSA_DEVICE void qsa_row_qk_half(float s[NT][2], const qsa_cuda_cache &cache, qsa_quad quad, const char *planes,
+                                int32_t lane) {
     const int64_t row = quad.row + (lane >> 2 & 1);
     const char *k = (const char *)cache.k + row * (2 * QSA_DIM) + lane % 4 * 16;
     float c[NT][4] = {};
@@ -126,14 +124,15 @@ QSA_DEVICE float qsa_centre(uint32_t half_bits, float *inverse) {
 // Writes the warp's 16 cells of P for the product with V. p[i][j] of cell (g & 1) + 2 i. Returns 1 / the factor of P that the
 // calling warp's group carries.
 template <int FORM, int NT>
-QSA_DEVICE float qsa_row_put_p(qsa_row_shared<FORM, NT> &shared, const float p[2][NT], const uint2 v_scale[2], int32_t warp,
-                               int32_t lane) {
+QSA_DEVICE float qsa_row_put_p(qsa_row_shared<FORM, NT> &shared, const float p[2][NT], const uint2 v_scale[2],
+                               int32_t warp, int32_t lane) {
     const int32_t g = lane / 4, t = lane % 4;
     float inverse = 1.0f, own_inverse = 1.0f;
     uint2 most = make_uint2(0, 0);
     if (FORM == QSA_FORM_I8)
         for (int i = 0; i < 4; i++)
-            most = make_uint2(qsa_max_f16(most.x, shared.largest_scale[i].x), qsa_max_f16(most.y, shared.largest_scale[i].y));
+            most = make_uint2(qsa_max_f16(most.x, shared.largest_scale[i].x),
+                              qsa_max_f16(most.y, shared.largest_scale[i].y));
     for (int slice = 0; slice < qsa_slices<FORM>::count; slice++) {
         float centre = 1.0f;
         if (FORM == QSA_FORM_I8) {
@@ -150,7 +149,8 @@ QSA_DEVICE float qsa_row_put_p(qsa_row_shared<FORM, NT> &shared, const float p[2
                 factor = centre * (slice & 1 ? two.y : two.x);
             }
             for (int half = 0; half < 2; half++) {
-                const float a = p[i][2 * half] * factor, b = 2 * half + 1 < NT ? p[i][2 * half + 1 < NT ? 2 * half + 1 : 0] * factor : 0.0f;
+                const float a = p[i][2 * half] * factor,
+                            b = 2 * half + 1 < NT ? p[i][2 * half + 1 < NT ? 2 * half + 1 : 0] * factor : 0.0f;
                 uint32_t u;
                 if (FORM == QSA_FORM_BF16) {
                     u = qsa_pack_bf16(a, b);
@@ -207,7 +207,8 @@ QSA_DEVICE void qsa_row_pv_half(float o[8][4], const qsa_row_shared<FORM, NT> &s
 
 template <int FORM, int NT, bool SPLIT>
 QSA_KERNEL(128, QSA_ROW_CTAS)
-qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, const int32_t *served, int32_t tiles_most) {
+qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, const int32_t *served,
+                int32_t tiles_most) {
     extern __shared__ uint4 shared_bytes[];
     qsa_row_shared<FORM, NT> &shared = *(qsa_row_shared<FORM, NT> *)shared_bytes;
     const qsa_cuda_cache &cache = a.cache;
@@ -215,7 +216,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
     qsa_trigger_dependents();
-    qsa_wait_dependency(); // of a launch that overlaps what is before it; else nothing
+    qsa_wait_dependency();                              // of a launch that overlaps what is before it; else nothing
     if (!a.rows[r].attends || (served && served[item])) // served: by qsa_attend_tiles
         return;
     const qsa_work work = qsa_work_of(a, r);
@@ -240,7 +241,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     for (int i = warp; i < 4 * NT; i += 4) { // a head that the geometry lacks is a copy that nobody reads
         const int32_t j = i / 4, head = qsa_head_of_column<NT>(j, i % 4);
         const float *q = a.q + ((int64_t)r * cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<FORM>(shared.planes, q, j, i % 4, lane);
+        const float unit = qsa_put_query<FORM, false>(shared.planes, q, j, i % 4, lane);
         if (lane == 0)
             shared.unit[head] = unit;
     }
@@ -260,7 +261,8 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
         } else {
             qsa_row_qk_half<FORM, NT>(s, cache, own, shared.planes, lane);
         }
-        const qsa_quad *next = tile + 1 < end ? quads + QSA_QUADS : quads; // the last loads again, from the nearest cache
+        const qsa_quad *next =
+            tile + 1 < end ? quads + QSA_QUADS : quads; // the last loads again, from the nearest cache
         own = next[warp * 4 + g / 2];
         if (FORM == QSA_FORM_I8 && !SPLIT)
             qsa_row_load_k(f, cache, own, lane);
@@ -276,7 +278,8 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
         }
         if (FORM == QSA_FORM_I8) {
             for (int mask = 4; mask < 32; mask *= 2)
-                most = make_uint2(qsa_max_f16(most.x, qsa_shuffle(most.x, mask)), qsa_max_f16(most.y, qsa_shuffle(most.y, mask)));
+                most = make_uint2(qsa_max_f16(most.x, qsa_shuffle(most.x, mask)),
+                                  qsa_max_f16(most.y, qsa_shuffle(most.y, mask)));
             if (lane == 0)
                 shared.largest_scale[warp] = most;
         }

@@ -15,14 +15,14 @@
 
 #include "kernels/attend/attention_cuda_mma_work.h"
 
-#define QSA_TILE_ROWS   4
-#define QSA_GROUP_ROWS  16
-#define QSA_TILE_HEADS  12
+#define QSA_TILE_ROWS    4
+#define QSA_GROUP_ROWS   16
+#define QSA_TILE_HEADS   12
 #define QSA_TILE_COLUMNS (QSA_TILE_ROWS * QSA_TILE_HEADS)
-#define QSA_UNION_MOST  1280  // quads: 2.5 times a row's; beyond it rows share too little
-#define QSA_WINDOW      8192  // quads of the map at a time
-#define QSA_P_PITCH     56    // halves: 112 bytes, so that 8 rows of 16 bytes lie in different banks
-#define QSA_O_PITCH     260   // floats
+#define QSA_UNION_MOST   1280 // quads: 2.5 times a row's; beyond it rows share too little
+#define QSA_WINDOW       8192 // quads of the map at a time
+#define QSA_P_PITCH      56   // halves: 112 bytes, so that 8 rows of 16 bytes lie in different banks
+#define QSA_O_PITCH      260  // floats
 
 typedef struct qsa_union_quad {
     int32_t row;   // of the first cell
@@ -32,7 +32,7 @@ typedef struct qsa_union_quad {
 struct qsa_tile_shared {
     union {
         struct {
-            uint4 k[64][16], v[64][16]; // codes; 16-byte piece j of cell c lies at j ^ 4 (c & 1)
+            uint4 k[64][16], v[64][16]; // codes; 16-byte piece j of cell c lies at j ^ (c & 7) in k, j ^ 4 (c & 1) in v
             uint4 halves[64][32];       // V as halves; piece j of cell c lies at j ^ (c & 7)
         } step;
         uint32_t map[QSA_WINDOW];
@@ -54,7 +54,8 @@ QSA_DEVICE bool qsa_tile_leads(const qsa_cuda_attention_args &a, int32_t r) {
         return false;
     for (int32_t i = 0; i < QSA_GROUP_ROWS; i++) {
         const qsa_cuda_row &row = a.rows[first + i];
-        if (!row.attends || row.sequence != a.rows[r].sequence || row.cells != position / QSA_GROUP_ROWS * QSA_GROUP_ROWS + i + 1)
+        if (!row.attends || row.sequence != a.rows[r].sequence ||
+            row.cells != position / QSA_GROUP_ROWS * QSA_GROUP_ROWS + i + 1)
             return false;
     }
     return true;
@@ -97,7 +98,8 @@ QSA_DEVICE int32_t qsa_tile_union(qsa_tile_shared &shared, const qsa_cuda_attent
         }
         __syncthreads();
         // Warp w has a quarter of the window, in order.
-        const int32_t quarter = ((here + 127) / 128) * 32, from = min(warp * quarter, here), to = min(from + quarter, here);
+        const int32_t quarter = ((here + 127) / 128) * 32, from = min(warp * quarter, here),
+                      to = min(from + quarter, here);
         int32_t mine = 0;
         for (int32_t i = from; i < to; i += 32)
             mine += qsa_popcount(qsa_ballot(i + lane < to && shared.map[i + lane] != 0));
@@ -116,7 +118,8 @@ QSA_DEVICE int32_t qsa_tile_union(qsa_tile_shared &shared, const qsa_cuda_attent
             if (mask) {
                 const int32_t cell = (base + i + lane) * 4, page = cell / page_cells;
                 qsa_union_quad quad;
-                quad.row = (last.table[page] * a.cache.geometry.kv_heads + kv) * page_cells + (cell - page * page_cells);
+                quad.row =
+                    (last.table[page] * a.cache.geometry.kv_heads + kv) * page_cells + (cell - page * page_cells);
                 quad.mask = mask;
                 shared.quads[at + qsa_popcount(found & ((1u << lane) - 1))] = quad;
             }
@@ -132,7 +135,7 @@ QSA_DEVICE uint2 qsa_tile_fetch(qsa_tile_shared &shared, const qsa_cuda_cache &c
     for (int32_t i = thread; i < 64 * 16; i += 128) {
         const int32_t cell = i / 16, piece = i % 16, q = min(first + cell / 4, total - 1);
         const int64_t at = ((int64_t)shared.quads[q].row + cell % 4) * QSA_DIM + piece * 16;
-        qsa_copy16(&shared.step.k[cell][piece ^ (cell & 1) * 4], (const char *)c.k + at);
+        qsa_copy16(&shared.step.k[cell][piece ^ (cell & 7)], (const char *)c.k + at);
         qsa_copy16(&shared.step.v[cell][piece ^ (cell & 1) * 4], (const char *)c.v + at);
     }
     qsa_copy_commit();
@@ -150,24 +153,25 @@ QSA_DEVICE uint32_t qsa_halves_times(uint32_t codes_plus_128, uint32_t pick, uin
 QSA_DEVICE void qsa_tile_convert(qsa_tile_shared &shared, float centre) {
     const int32_t cell = threadIdx.x / 2, half = threadIdx.x & 1;
     const float2 two = qsa_unpack_f16(half ? shared.scales[1][cell].y : shared.scales[1][cell].x);
-    const uint32_t low = qsa_pack_f16(two.x * centre, two.x * centre), high = qsa_pack_f16(two.y * centre, two.y * centre);
+    const uint32_t low = qsa_pack_f16(two.x * centre, two.x * centre),
+                   high = qsa_pack_f16(two.y * centre, two.y * centre);
 #pragma unroll
     for (int j = 0; j < 8; j++) {
         const int32_t turn = (j + 2 * cell + half) & 7, piece = 8 * half + turn; // spreads the lanes over the banks
         const uint4 codes = shared.step.v[cell][piece ^ (cell & 1) * 4];
         const uint32_t scale = turn < 4 ? low : high, flip = 0x80808080u;
-        shared.step.halves[cell][(2 * piece) ^ (cell & 7)] =
-            make_uint4(qsa_halves_times(codes.x ^ flip, 0x4140, scale), qsa_halves_times(codes.x ^ flip, 0x4342, scale),
-                       qsa_halves_times(codes.y ^ flip, 0x4140, scale), qsa_halves_times(codes.y ^ flip, 0x4342, scale));
-        shared.step.halves[cell][(2 * piece + 1) ^ (cell & 7)] =
-            make_uint4(qsa_halves_times(codes.z ^ flip, 0x4140, scale), qsa_halves_times(codes.z ^ flip, 0x4342, scale),
-                       qsa_halves_times(codes.w ^ flip, 0x4140, scale), qsa_halves_times(codes.w ^ flip, 0x4342, scale));
+        shared.step.halves[cell][(2 * piece) ^ (cell & 7)] = make_uint4(
+            qsa_halves_times(codes.x ^ flip, 0x4140, scale), qsa_halves_times(codes.x ^ flip, 0x4342, scale),
+            qsa_halves_times(codes.y ^ flip, 0x4140, scale), qsa_halves_times(codes.y ^ flip, 0x4342, scale));
+        shared.step.halves[cell][(2 * piece + 1) ^ (cell & 7)] = make_uint4(
+            qsa_halves_times(codes.z ^ flip, 0x4140, scale), qsa_halves_times(codes.z ^ flip, 0x4342, scale),
+            qsa_halves_times(codes.w ^ flip, 0x4140, scale), qsa_halves_times(codes.w ^ flip, 0x4342, scale));
     }
 }
 
 // s[step][j][i]: the warp's row, cell 16 step + g + 8 i, head_of_column(j, t).
 QSA_DEVICE void qsa_tile_qk(float s[4][3][2], const qsa_tile_shared &shared, int32_t row, int32_t lane) {
-    const int32_t g = lane / 4, t = lane % 4;
+    const int32_t g = lane / 4;
 #pragma unroll
     for (int group = 0; group < 4; group++) {
         uint4 b[3];
@@ -176,16 +180,17 @@ QSA_DEVICE void qsa_tile_qk(float s[4][3][2], const qsa_tile_shared &shared, int
             b[j] = *(const uint4 *)(shared.planes[row] + (j * 4 + group) * 512 + lane * 16);
 #pragma unroll
         for (int step = 0; step < 4; step++) {
-            const int32_t cell = 16 * step + g;
-            const uint4 x = shared.step.k[cell][(group * 4 + t) ^ (cell & 1) * 4];
-            const uint4 y = shared.step.k[cell + 8][(group * 4 + t) ^ (cell & 1) * 4];
+            const int32_t cell = 16 * step + g, from = 16 * step + (lane & 15), piece = group * 4 + lane / 16;
+            uint32_t x[4], y[4];
+            qsa_ldmatrix(x, &shared.step.k[from][piece ^ (from & 7)]);
+            qsa_ldmatrix(y, &shared.step.k[from][(piece + 2) ^ (from & 7)]);
             const uint16_t *scales = (const uint16_t *)&shared.scales[0][cell] + group;
             const float scale[2] = {qsa_unpack_f16(scales[0]).x, qsa_unpack_f16(scales[8 * 4]).x};
 #pragma unroll
             for (int j = 0; j < 3; j++) {
                 int32_t c[4] = {0, 0, 0, 0};
-                qsa_mma_s8(c, x.x, y.x, x.y, y.y, b[j].x, b[j].y);
-                qsa_mma_s8(c, x.z, y.z, x.w, y.w, b[j].z, b[j].w);
+                qsa_mma_s8(c, x[0], x[1], x[2], x[3], b[j].x, b[j].y);
+                qsa_mma_s8(c, y[0], y[1], y[2], y[3], b[j].z, b[j].w);
                 s[step][j][0] = fmaf((float)(c[0] * 256 + c[1]), scale[0], s[step][j][0]);
                 s[step][j][1] = fmaf((float)(c[2] * 256 + c[3]), scale[1], s[step][j][1]);
             }
@@ -287,8 +292,9 @@ qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
     uint2 scales = qsa_tile_fetch(shared, a.cache, 0, total);
     for (int32_t i = 0; i < QSA_TILE_HEADS; i++) { // warp w its own row w
         const int32_t head = qsa_head_of_column<3>(i / 4, i % 4);
-        const float *q = a.q + ((int64_t)(r + warp) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<QSA_FORM_I8>(shared.planes[warp], q, i / 4, i % 4, lane);
+        const float *q =
+            a.q + ((int64_t)(r + warp) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
+        const float unit = qsa_put_query<QSA_FORM_I8, true>(shared.planes[warp], q, i / 4, i % 4, lane);
         if (lane == 0)
             shared.unit[warp][head] = unit;
     }
@@ -312,7 +318,8 @@ qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
             shared.largest_scale[warp] = most;
         qsa_copy_wait();
         __syncthreads();
-        most = max(max(shared.largest_scale[0], shared.largest_scale[1]), max(shared.largest_scale[2], shared.largest_scale[3]));
+        most = max(max(shared.largest_scale[0], shared.largest_scale[1]),
+                   max(shared.largest_scale[2], shared.largest_scale[3]));
         // The largest scale comes to 2^7 .. 2^8, codes times it below 2^15; never larger than in the steps before.
         const float here = fminf(centre, qsa_f32_of_bits((149u - min(max(most >> 10, 1u), 30u)) << 23));
         const float carry = first ? here / centre : 1.0f;

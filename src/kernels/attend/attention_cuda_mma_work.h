@@ -10,9 +10,9 @@
 #include "kernels/cuda_args.h"
 #include "num/load.h"
 
-#define QSA_DIM       256 // head_dim of these kernels: four warps, each with one group of 64 dims of V
-#define QSA_TILE      64  // cells of a tile, which is a record
-#define QSA_QUADS     16  // a tile's cells come in fours that are neighbours in memory
+#define QSA_DIM       256      // head_dim of these kernels: four warps, each with one group of 64 dims of V
+#define QSA_TILE      64       // cells of a tile, which is a record
+#define QSA_QUADS     16       // a tile's cells come in fours that are neighbours in memory
 #define QSA_PLANE_MAX 32639.0f // 127 * 256 + 127: the largest query in two planes of signed bytes
 
 enum { QSA_FORM_I8, QSA_FORM_F16, QSA_FORM_BF16 };
@@ -77,20 +77,21 @@ QSA_DEVICE qsa_quad qsa_quad_of(const qsa_cuda_attention_args &a, const qsa_work
 
 // Which head (of the NT * 4 that share a KV head) lane t has in column pair j of the logits, and which head row g + 8 of an
 // output fragment is. Column 2t is the high plane, 2t + 1 the low plane, so one lane has both and adds them.
-template <int NT>
-QSA_DEVICE int32_t qsa_head_of_column(int32_t j, int32_t t) {
+template <int NT> QSA_DEVICE int32_t qsa_head_of_column(int32_t j, int32_t t) {
     return NT == 3 && j == 2 ? 8 + t : 8 * (j / 2) + 2 * t + (j & 1);
 }
 
-template <int NT>
-QSA_DEVICE int32_t qsa_head_of_row(int32_t g) {
+template <int NT> QSA_DEVICE int32_t qsa_head_of_row(int32_t g) {
     return NT == 3 ? 8 + g / 2 : 8 + g;
 }
 
 // Writes the planes of one head's query where the fragments of the products with K take them; returns what a dot product
 // is multiplied with to be a logit in powers of two. A query that is not finite returns NaN: the head's row is NaN.
 // Called by a warp; lane i has dims 8i .. 8i + 7.
-template <int FORM>
+//
+// SHARED_K: K's fragments come from shared memory by ldmatrix, in the order of the dims; else every lane loads 16 bytes in a
+// row from memory.
+template <int FORM, bool SHARED_K>
 QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane) {
     float x[8], largest = 0.0f;
     const float4 low = ((const float4 *)q)[2 * lane], high = ((const float4 *)q)[2 * lane + 1];
@@ -113,6 +114,13 @@ QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair
             const int32_t v = bad == 0.0f ? (int32_t)rintf(x[i] * scale) : 0, h = (v + 128) >> 8;
             hi[i / 4] |= (uint32_t)(h & 255) << (8 * (i % 4));
             lo[i / 4] |= (uint32_t)((v - 256 * h) & 255) << (8 * (i % 4));
+        }
+        if (SHARED_K) { // lane (2 slot + plane, t) has dims 4t .. 4t + 3 of each 16 of the group
+            char *at =
+                planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + (lane & 1) * 2) * 16 + lane / 2 % 4 * 4;
+            *(uint32_t *)at = hi[0], *(uint32_t *)(at + 16) = hi[1];
+            *(uint32_t *)(at + 64) = lo[0], *(uint32_t *)(at + 80) = lo[1];
+            return largest / QSA_PLANE_MAX * unit + bad;
         }
         // Fragment of (pair, group): lane (2 slot + plane, t) has dims 16t .. 16t + 15 of the group.
         char *at = planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + lane / 2 % 4) * 16 + (lane & 1) * 8;
@@ -151,8 +159,7 @@ QSA_DEVICE void qsa_join(float *maximum, float m, float *old_factor, float *new_
 }
 
 // Elements first .. first + N - 1 of a vector of any type, at any alignment. N is a multiple of 8, or 1.
-template <int N>
-QSA_DEVICE void qsa_load_some(float *x, const char *vector, qsa_type type, int32_t first) {
+template <int N> QSA_DEVICE void qsa_load_some(float *x, const char *vector, qsa_type type, int32_t first) {
     const char *p = vector + (int64_t)first * (type == QSA_F32 ? 4 : 2);
     if (N % 8 || ((uintptr_t)p & 15)) {
 #pragma unroll
@@ -170,16 +177,16 @@ QSA_DEVICE void qsa_load_some(float *x, const char *vector, qsa_type type, int32
             const uint4 v = *(const uint4 *)(p + 2 * i);
             const uint32_t u[4] = {v.x, v.y, v.z, v.w};
             for (int k = 0; k < 4; k++) {
-                const float2 f = type == QSA_F16 ? qsa_unpack_f16(u[k])
-                                                 : make_float2(qsa_f32_of_bits(u[k] << 16), qsa_f32_of_bits(u[k] & 0xffff0000u));
+                const float2 f = type == QSA_F16
+                                     ? qsa_unpack_f16(u[k])
+                                     : make_float2(qsa_f32_of_bits(u[k] << 16), qsa_f32_of_bits(u[k] & 0xffff0000u));
                 x[i + 2 * k] = f.x, x[i + 2 * k + 1] = f.y;
             }
         }
     }
 }
 
-template <int N>
-QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int32_t first, const float *x) {
+template <int N> QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int32_t first, const float *x) {
     char *p = vector + (int64_t)first * (type == QSA_F32 ? 4 : 2);
     if (N % 8 || ((uintptr_t)p & 15)) {
 #pragma unroll
@@ -204,14 +211,15 @@ QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int32_t first, const
 
 // o = accumulators / sum * sigmoid(gate) of dims first .. first + N - 1 of a head of row r. A row without cells is zeros.
 template <int N>
-QSA_DEVICE void qsa_finish(const qsa_cuda_attention_args &a, int32_t r, int32_t head, int32_t first, float *o, float sum) {
+QSA_DEVICE void qsa_finish(const qsa_cuda_attention_args &a, int32_t r, int32_t head, int32_t first, float *o,
+                           float sum) {
     const float over = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int i = 0; i < N; i++)
         o[i] = sum == 0.0f ? 0.0f : o[i] * over;
     if (a.gate.data) {
         float gate[N];
-        qsa_load_some<N>(gate, (const char *)a.gate.data + r * a.gate.row_stride + head * a.gate.head_stride, a.gate.type,
-                         first);
+        qsa_load_some<N>(gate, (const char *)a.gate.data + r * a.gate.row_stride + head * a.gate.head_stride,
+                         a.gate.type, first);
         for (int i = 0; i < N; i++)
             o[i] = o[i] / (1.0f + qsa_exp2(gate[i] * -1.44269504f));
     }
