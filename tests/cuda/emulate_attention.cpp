@@ -6,6 +6,7 @@
 #include "attention_case.h"
 #include "kernels/attend/attention_cuda_mma_row.h"
 #include "kernels/attend/attention_cuda_mma_tile.h"
+#include "kernels/attend/attention_cuda_mma_wide_kernel.h"
 
 #include <cstdio>
 
@@ -61,6 +62,37 @@ template <int FORM> static int check(qsa_type type, qsa_type out_type, float dev
     return !same || !(worst < (out_type == QSA_BF16 ? 3e-3 : 5e-4));
 }
 
+// The warpgroup's kernel, walking and (one CTA a cluster) by records.
+static int check_wide(qsa_type out_type, float deviation, bool cut, bool gated) {
+    attention_case c;
+    attention_cache(&c, QSA_I8, 256, 64, 1, 700, 5);
+    attention_rows(&c, {0, 1, 3, 64, 127, 255, 259, 260, 261, 447, 700}, {}, deviation, out_type, gated, 6);
+    attention_random random = {7};
+    for (int i = 0; i < c.count(); i++)
+        attention_select(&c, i, cut, &random);
+    c.ids[(size_t)9 * c.stride + 5] = 1 << 29, c.ids[(size_t)9 * c.stride + 60] = -3;
+    const size_t bytes = c.q.size() * qsa_type_size(out_type);
+    std::vector<unsigned char> out(bytes, 0xff), split(bytes, 0xff);
+    std::vector<float> lse((size_t)c.count() * c.g.heads, NAN), lse_split(lse);
+    const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data()),
+                                  b = args_of(&c, split.data(), lse_split.data());
+    const int n = c.count() * c.g.kv_heads;
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_rows_wide<3, false>(a, 0, 5); });
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_rows_wide<3, true>(b, 0, 5); });
+    double worst = 0, lse_error = 0;
+    for (int i = 0; i < c.count(); i++) {
+        const double e = attention_error(&c, i, out.data(), lse.data(), &lse_error);
+        worst = e <= worst ? worst : e;
+    }
+    const int same =
+        memcmp(out.data(), split.data(), bytes) == 0 && memcmp(lse.data(), lse_split.data(), lse.size() * 4) == 0;
+    printf("wide out %d sd %g cut %d gate %d: worst %.2e lse %.2e split %s\n", out_type, deviation, cut, gated, worst,
+           lse_error, same ? "same" : "DIFFERS");
+    return !same || !(worst < (out_type == QSA_BF16 ? 3e-3 : 5e-4));
+}
+
 // 16 neighbours and two strays; the first 8 select alike, the others apart.
 static int check_tiles(int first_cells, float deviation, bool cut) {
     attention_case c;
@@ -106,6 +138,10 @@ static int check_tiles(int first_cells, float deviation, bool cut) {
 
 int main(int argc, char **) {
     int bad = 0;
+    bad += check_wide(QSA_F32, 1, false, true);
+    bad += check_wide(QSA_BF16, 4, true, false);
+    if (argc > 2)
+        return bad;
     bad += check_tiles(1, 1, false);
     bad += check_tiles(241, 1, false);
     bad += check_tiles(1009, 2, false);

@@ -20,7 +20,7 @@ using std::min;
 #define QSA_DEVICE                static inline
 #define QSA_KERNEL(threads, ctas) static void
 #define QSA_GRID_CONSTANT
-#define __shared__
+#define QSA_SHARED
 
 struct float2 {
     float x, y;
@@ -47,7 +47,7 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
     return {x, y, z, w};
 }
 
-uint4 shared_bytes[16384];
+alignas(1024) uint4 shared_bytes[16384];
 
 namespace emulated {
 struct index {
@@ -267,6 +267,89 @@ QSA_DEVICE uint4 qsa_gather16(const void *p) {
 }
 QSA_DEVICE uint2 qsa_gather8(const void *p) {
     return *(const uint2 *)p;
+}
+
+// Warpgroup products: operand B out of shared memory as the descriptor says. Clusters are of one CTA.
+QSA_DEVICE uint32_t qsa_shared_address(const void *p) {
+    return (uint32_t)((const char *)p - (const char *)shared_bytes);
+}
+QSA_DEVICE void qsa_wgmma_fence(void) {}
+QSA_DEVICE void qsa_wgmma_commit(void) {}
+QSA_DEVICE void qsa_wgmma_publish(void) {}
+template <int LEFT> QSA_DEVICE void qsa_wgmma_wait(void) {}
+template <int LEFT> QSA_DEVICE void qsa_copy_wait_but(void) {}
+template <int N> QSA_DEVICE void qsa_wgmma_taken(int32_t (&)[N]) {}
+template <int N> QSA_DEVICE void qsa_wgmma_taken(float (&)[N]) {}
+template <int N>
+QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[N], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
+    const uint32_t start = (uint32_t)(b & 0x3fff) * 16, eights = (uint32_t)(b >> 32 & 0x3fff) * 16;
+    const int lane = emulated::current % 32, t = lane % 4;
+    auto word = [&](int n, int k) {
+        uint32_t at = start + (uint32_t)n / 8 * eights + (uint32_t)n % 8 * 128 + (uint32_t)k, u;
+        at ^= at >> 3 & 0x70;
+        memcpy(&u, (const char *)shared_bytes + at, 4);
+        return u;
+    };
+    for (int j = 0; j < N / 4; j++) {
+        if (!more)
+            c[4 * j] = c[4 * j + 1] = c[4 * j + 2] = c[4 * j + 3] = 0;
+        qsa_mma_s8(c + 4 * j, a0, a1, a2, a3, word(8 * j + lane / 4, 4 * t), word(8 * j + lane / 4, 16 + 4 * t));
+    }
+}
+QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
+    const uint32_t start = (uint32_t)(b & 0x3fff) * 16, next_k = (uint32_t)(b >> 16 & 0x3fff) * 16,
+                   next_n = (uint32_t)(b >> 32 & 0x3fff) * 16;
+    const int lane = emulated::current % 32, t = lane % 4;
+    auto half = [&](int n, int k) {
+        uint16_t h;
+        memcpy(&h, (const char *)shared_bytes + start + n / 8 * next_n + k / 8 * next_k + k % 8 * 16 + n % 8 * 2, 2);
+        return (uint32_t)h;
+    };
+    for (int j = 0; j < 2; j++) {
+        const int n = 8 * j + lane / 4;
+        if (!more)
+            c[4 * j] = c[4 * j + 1] = c[4 * j + 2] = c[4 * j + 3] = 0;
+        qsa_mma_f16(c + 4 * j, a0, a1, a2, a3, half(n, 2 * t) | half(n, 2 * t + 1) << 16,
+                    half(n, 8 + 2 * t) | half(n, 9 + 2 * t) << 16);
+    }
+}
+QSA_DEVICE uint32_t qsa_reduce_max(uint32_t x) {
+    for (int mask = 1; mask < 32; mask *= 2)
+        x = max(x, qsa_shuffle(x, mask));
+    return x;
+}
+QSA_DEVICE float qsa_shuffle_from(float x, int lane) {
+    uint32_t u = qsa_bits_of_f32(x);
+    emulated::give(&u, 1);
+    const uint32_t y = emulated::taken(lane, 0);
+    emulated::over();
+    return qsa_f32_of_bits(y);
+}
+QSA_DEVICE float qsa_shuffle_up(float x, int lanes) {
+    const int lane = emulated::current % 32;
+    uint32_t u = qsa_bits_of_f32(x);
+    emulated::give(&u, 1);
+    const uint32_t y = emulated::taken(lane < lanes ? lane : lane - lanes, 0);
+    emulated::over();
+    return qsa_f32_of_bits(y);
+}
+QSA_DEVICE int32_t qsa_cluster_rank(void) {
+    return 0;
+}
+QSA_DEVICE int32_t qsa_cluster_size(void) {
+    return 1;
+}
+QSA_DEVICE void qsa_cluster_sync(void) {
+    __syncthreads();
+}
+QSA_DEVICE uint32_t qsa_cluster_address(const void *p, int32_t) {
+    return qsa_shared_address(p);
+}
+QSA_DEVICE float4 qsa_cluster_load4(uint32_t at) {
+    return *(const float4 *)((const char *)shared_bytes + at);
+}
+QSA_DEVICE float2 qsa_cluster_load2(uint32_t at) {
+    return *(const float2 *)((const char *)shared_bytes + at);
 }
 
 #endif

@@ -267,7 +267,7 @@ QSA_DEVICE void qsa_tile_pv(float o[4][6][4], const qsa_tile_shared &shared, int
 
 QSA_KERNEL(128, 2)
 qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *served) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     qsa_tile_shared &shared = *(qsa_tile_shared *)shared_bytes;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, r = blockIdx.x / kv_heads, kv = blockIdx.x % kv_heads;
@@ -294,7 +294,7 @@ qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
         const int32_t head = qsa_head_of_column<3>(i / 4, i % 4);
         const float *q =
             a.q + ((int64_t)(r + warp) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<QSA_FORM_I8, true>(shared.planes[warp], q, i / 4, i % 4, lane);
+        const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_DIMS>(shared.planes[warp], q, i / 4, i % 4, lane);
         if (lane == 0)
             shared.unit[warp][head] = unit;
     }

@@ -18,6 +18,7 @@
 #define QSA_DEVICE                static __device__ __forceinline__
 #define QSA_KERNEL(threads, ctas) static __global__ void __launch_bounds__(threads, ctas)
 #define QSA_GRID_CONSTANT         __grid_constant__
+#define QSA_SHARED                extern __shared__ __align__(1024) uint4 shared_bytes[] // swizzles count from 1,024
 
 // Programmatic dependent launch: the next kernel may start, and wait where it needs this one's results.
 QSA_DEVICE void qsa_trigger_dependents(void) {
