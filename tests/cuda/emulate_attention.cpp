@@ -6,6 +6,7 @@
 #include "attention_case.h"
 #include "kernels/attend/attention_cuda_mma_row.h"
 #include "kernels/attend/attention_cuda_mma_tile.h"
+#include "kernels/attend/attention_cuda_mma_union_kernel.h"
 #include "kernels/attend/attention_cuda_mma_wide_kernel.h"
 
 #include <cstdio>
@@ -136,10 +137,66 @@ static int check_tiles(int first_cells, float deviation, bool cut) {
     return !(worst < 5e-4);
 }
 
+// 16 neighbours and two strays over unions of eight; the first group selects alike, the others apart.
+static int check_union(int first_cells, float deviation, bool cut) {
+    attention_case c;
+    attention_cache(&c, QSA_I8, 256, 64, 1, 1100, 5);
+    std::vector<int> cells = {first_cells + 40};
+    for (int i = 0; i < 16; i++)
+        cells.push_back(first_cells + i);
+    cells.push_back(first_cells + 16);
+    attention_rows(&c, cells, {}, deviation, QSA_F32, true, 6);
+    for (int i = 0; i < c.count(); i++) {
+        attention_random random = {(uint64_t)(i < 9 ? 7 : i)};
+        attention_select(&c, i, cut, &random);
+    }
+    for (int i = 2; i < 9; i++) // as the first, but for a few
+        for (int k = 0; k < c.counts[1] && k < c.counts[(size_t)i]; k++) {
+            int32_t *ids = c.ids.data() + (size_t)i * c.stride, *like = c.ids.data() + c.stride;
+            ids[k] = like[k] + (k % 9 == i && k + 1 < c.counts[1] && like[k + 1] > like[k] + 1);
+        }
+    std::vector<char> used(1100, 0);
+    for (int i = 0; i < c.count(); i++)
+        for (int cell : attention_cells(&c, i))
+            used[(size_t)cell] = 1;
+    for (int cell = 0; cell < 1100; cell++)
+        for (int j = 0; j < 8 && !used[(size_t)cell]; j++)
+            c.k_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] = c.v_scales[c.row_of(0, cell, j / 4) * 4 + j % 4] =
+                0x7e01;
+    std::vector<unsigned char> out(c.q.size() * 4, 0xff);
+    std::vector<float> lse((size_t)c.count() * c.g.heads, NAN);
+    std::vector<int32_t> served((size_t)c.count() * 2, -1);
+    const qsa_cuda_attention_args a = args_of(&c, out.data(), lse.data());
+    const int n = c.count() * 2;
+    for (int i = 0; i < (c.count() + 3) / 4; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_decide(a, served.data()); });
+    printf("union from %d sd %g decided", first_cells, deviation);
+    for (int i = 0; i < c.count(); i++)
+        printf(" %d%d", served[(size_t)(2 * i)], served[(size_t)(2 * i + 1)]);
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 256, [&] { qsa_attend_union(a, served.data()); });
+    for (int i = 0; i < n; i++)
+        emulated::run_cta(i, n, 128, [&] { qsa_attend_rows_wide<3, false>(a, served.data(), 5); });
+    double worst = 0, lse_error = 0;
+    for (int i = 0; i < c.count(); i++) {
+        const double e = attention_error(&c, i, out.data(), lse.data(), &lse_error);
+        worst = e <= worst ? worst : e;
+    }
+    printf(" served");
+    for (int i = 0; i < c.count(); i++)
+        printf(" %d%d", served[(size_t)(2 * i)], served[(size_t)(2 * i + 1)]);
+    printf(": worst %.2e lse %.2e\n", worst, lse_error);
+    return !(worst < 5e-4);
+}
+
 int main(int argc, char **) {
     int bad = 0;
     bad += check_wide(QSA_F32, 1, false, true);
     bad += check_wide(QSA_BF16, 4, true, false);
+    bad += check_union(1, 1, false);
+    bad += check_union(241, 1, false);
+    bad += check_union(1009, 2, false);
+    bad += check_union(1009, 1, true);
     if (argc > 2)
         return bad;
     bad += check_tiles(1, 1, false);

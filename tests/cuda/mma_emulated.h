@@ -280,23 +280,31 @@ template <int LEFT> QSA_DEVICE void qsa_wgmma_wait(void) {}
 template <int LEFT> QSA_DEVICE void qsa_copy_wait_but(void) {}
 template <int N> QSA_DEVICE void qsa_wgmma_taken(int32_t (&)[N]) {}
 template <int N> QSA_DEVICE void qsa_wgmma_taken(float (&)[N]) {}
+static inline uint32_t emulated_word(uint64_t d, int row, int k) { // of an operand in panels
+    uint32_t at = (uint32_t)(d & 0x3fff) * 16 + (uint32_t)row / 8 * (uint32_t)(d >> 32 & 0x3fff) * 16 +
+                  (uint32_t)row % 8 * 128 + (uint32_t)k,
+             u;
+    at ^= at >> 3 & 0x70;
+    memcpy(&u, (const char *)shared_bytes + at, 4);
+    return u;
+}
 template <int N>
 QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[N], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
-    const uint32_t start = (uint32_t)(b & 0x3fff) * 16, eights = (uint32_t)(b >> 32 & 0x3fff) * 16;
     const int lane = emulated::current % 32, t = lane % 4;
-    auto word = [&](int n, int k) {
-        uint32_t at = start + (uint32_t)n / 8 * eights + (uint32_t)n % 8 * 128 + (uint32_t)k, u;
-        at ^= at >> 3 & 0x70;
-        memcpy(&u, (const char *)shared_bytes + at, 4);
-        return u;
-    };
     for (int j = 0; j < N / 4; j++) {
         if (!more)
             c[4 * j] = c[4 * j + 1] = c[4 * j + 2] = c[4 * j + 3] = 0;
-        qsa_mma_s8(c + 4 * j, a0, a1, a2, a3, word(8 * j + lane / 4, 4 * t), word(8 * j + lane / 4, 16 + 4 * t));
+        qsa_mma_s8(c + 4 * j, a0, a1, a2, a3, emulated_word(b, 8 * j + lane / 4, 4 * t),
+                   emulated_word(b, 8 * j + lane / 4, 16 + 4 * t));
     }
 }
-QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
+QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[48], uint64_t a, uint64_t b, int more) {
+    const int lane = emulated::current % 32, t = lane % 4, row = emulated::current / 32 % 4 * 16 + lane / 4;
+    qsa_wgmma_s8(c, emulated_word(a, row, 4 * t), emulated_word(a, row + 8, 4 * t), emulated_word(a, row, 16 + 4 * t),
+                 emulated_word(a, row + 8, 16 + 4 * t), b, more);
+}
+template <int N>
+QSA_DEVICE void qsa_wgmma_f16(float (&c)[N], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
     const uint32_t start = (uint32_t)(b & 0x3fff) * 16, next_k = (uint32_t)(b >> 16 & 0x3fff) * 16,
                    next_n = (uint32_t)(b >> 32 & 0x3fff) * 16;
     const int lane = emulated::current % 32, t = lane % 4;
@@ -305,7 +313,7 @@ QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t 
         memcpy(&h, (const char *)shared_bytes + start + n / 8 * next_n + k / 8 * next_k + k % 8 * 16 + n % 8 * 2, 2);
         return (uint32_t)h;
     };
-    for (int j = 0; j < 2; j++) {
+    for (int j = 0; j < N / 4; j++) {
         const int n = 8 * j + lane / 4;
         if (!more)
             c[4 * j] = c[4 * j + 1] = c[4 * j + 2] = c[4 * j + 3] = 0;
@@ -313,9 +321,23 @@ QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t 
                     half(n, 8 + 2 * t) | half(n, 9 + 2 * t) << 16);
     }
 }
+QSA_DEVICE bool qsa_any_thread(bool x) {
+    static int any[2], turn[emulated::most_threads]; // a buffer per parity of the thread's calls
+    int *mine = &any[turn[emulated::current]++ & 1], *other = &any[turn[emulated::current] & 1];
+    *mine |= x;
+    emulated::meet(32);
+    const bool y = *mine;
+    emulated::meet(32);
+    *mine = *other = 0;
+    emulated::meet(32);
+    return y;
+}
 QSA_DEVICE uint32_t qsa_reduce_max(uint32_t x) {
     for (int mask = 1; mask < 32; mask *= 2)
         x = max(x, qsa_shuffle(x, mask));
+    return x;
+}
+QSA_DEVICE int32_t qsa_uniform(int32_t x) {
     return x;
 }
 QSA_DEVICE float qsa_shuffle_from(float x, int lane) {

@@ -2,12 +2,13 @@
 //
 // Launches of the fast CUDA attention. Few rows: a CTA per tile of 64 cells, and a second kernel joins the records; on sm_90a and
 // i8 caches a cluster of CTAs per row and KV head does both. More: a CTA per row and KV head walks its tiles. Both give the
-// same bits. Rows that come in whole groups of 16 neighbours and share cells are served four at a time before (i8 caches);
-// fewer rows than a group cannot have such.
+// same bits. Rows that come in whole groups of neighbours and share cells are served together before (i8 caches; eight on
+// sm_90a, four of 16 elsewhere); fewer rows than a group cannot have such.
 
 #include "kernels/attend/attention_cuda_mma.h"
 #include "kernels/attend/attention_cuda_mma_row.h"
 #include "kernels/attend/attention_cuda_mma_tile.h"
+#include "kernels/attend/attention_cuda_mma_union_kernel.h"
 #include "kernels/attend/attention_cuda_mma_wide_kernel.h"
 
 #include <cuda_runtime.h>
@@ -123,7 +124,18 @@ extern "C" int qsa_attention_cuda_mma_wide(void) {
     return *k == 2;
 }
 
-// A cluster of `size` CTAs per item; 0 tiles of a CTA: they do not fit.
+static cudaError_t launch_union(const qsa_cuda_attention_args *args, cudaStream_t stream, int32_t *served) {
+    cudaError_t error = cudaFuncSetAttribute(qsa_attend_union, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             (int)sizeof(qsa_union_shared));
+    if (error == cudaSuccess)
+        error = launch_over(stream, false, qsa_attend_decide, (args->count + 3) / 4, 128, 0, *args, served);
+    if (error != cudaSuccess)
+        return error;
+    return launch_over(stream, true, qsa_attend_union, args->count * args->cache.geometry.kv_heads, QSA_UNION_THREADS,
+                       sizeof(qsa_union_shared), *args, served);
+}
+
+// A cluster of `size` CTAs per item, up to `tiles` tiles each.
 template <int NT>
 static cudaError_t launch_clusters(const qsa_cuda_attention_args *args, cudaStream_t stream, const int32_t *served,
                                    int32_t size, int32_t tiles, size_t shared) {
@@ -150,8 +162,8 @@ static cudaError_t launch_clusters(const qsa_cuda_attention_args *args, cudaStre
 template <int NT> static cudaError_t launch_wide(const qsa_cuda_attention_args *args, cudaStream_t stream) {
     const qsa_geometry *g = &args->cache.geometry;
     const int32_t tiles = tiles_most(g, args->most_cells), items = args->count * g->kv_heads;
-    int32_t *served = NT == 3 && QSA_TILES && args->count >= QSA_GROUP_ROWS ? (int32_t *)args->scratch : 0;
-    cudaError_t error = served ? launch_tiles(args, stream, served) : cudaSuccess;
+    int32_t *served = NT == 3 && QSA_TILES && args->count >= QSA_UNION_ROWS ? (int32_t *)args->scratch : 0;
+    cudaError_t error = served ? launch_union(args, stream, served) : cudaSuccess;
     if (error != cudaSuccess)
         return error;
     if (args->count <= QSA_CLUSTER_ROWS && 4 * NT * tiles * sizeof(float4) <= sizeof(uint4[2][QSA_TILE][16])) {

@@ -69,7 +69,7 @@ QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum
     else
         qsa_copy_wait_but<0>();
     __syncthreads();
-    qsa_wide_pv<NT>(part, shared, shared.v[tile & 1], qsa_describe_blocks(qsa_shared_address(shared.p)), warp, lane);
+    qsa_wide_pv<NT>(part, shared, shared.v[tile & 1], qsa_describe_blocks(qsa_shared_address(shared.p), 256), warp, lane);
 #pragma unroll
     for (int j = 0; j < NT; j++) {
         const float4 four = *(const float4 *)shared.l[qsa_wide_head<NT>(j, t)];

@@ -91,8 +91,8 @@ template <int NT> QSA_DEVICE int32_t qsa_head_of_row(int32_t g) {
 //
 // QSA_QUERY_LANES: every lane loads 16 bytes of K in a row from memory. QSA_QUERY_DIMS: K's fragments come from shared memory by
 // ldmatrix, in the order of the dims. QSA_QUERY_PANELS: as LANES, for products that take B from shared memory in panels of 128
-// bytes a column (qsa_describe_rows).
-enum { QSA_QUERY_LANES, QSA_QUERY_DIMS, QSA_QUERY_PANELS };
+// bytes a column (qsa_describe_rows). QSA_QUERY_STRAIGHT: such panels in the order of the dims.
+enum { QSA_QUERY_LANES, QSA_QUERY_DIMS, QSA_QUERY_PANELS, QSA_QUERY_STRAIGHT };
 
 template <int FORM, int ORDER>
 QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane,
@@ -118,6 +118,13 @@ QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair
             const int32_t v = bad == 0.0f ? (int32_t)rintf(x[i] * scale) : 0, h = (v + 128) >> 8;
             hi[i / 4] |= (uint32_t)(h & 255) << (8 * (i % 4));
             lo[i / 4] |= (uint32_t)((v - 256 * h) & 255) << (8 * (i % 4));
+        }
+        if (ORDER == QSA_QUERY_STRAIGHT) {
+            const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 2 % 8;
+            char *at = planes + lane / 16 * panel_bytes + column * 128 + (lane & 1) * 8;
+            *(uint2 *)(at + (piece ^ (column & 7)) * 16) = make_uint2(hi[0], hi[1]);
+            *(uint2 *)(at + 128 + (piece ^ ((column + 1) & 7)) * 16) = make_uint2(lo[0], lo[1]);
+            return largest / QSA_PLANE_MAX * unit + bad;
         }
         if (ORDER == QSA_QUERY_PANELS) {
             const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 8 % 2 * 4 + (lane & 1) * 2;
