@@ -34,6 +34,8 @@ static void must(cudaError_t e, int line) {
 }
 #define MUST(call) must((cudaError_t)(call), __LINE__)
 
+#include "check_wgmma.h"
+
 struct device_case {
     std::vector<void *> owned;
     qsa_cuda_attention_args a;
@@ -229,6 +231,8 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
            others ? "same" : "DIFFER", differ, nan_wrong);
 }
 
+extern "C" int base_wide(void);
+
 static char *flush_buffer;
 static const size_t flush_bytes = 256u << 20;
 
@@ -263,6 +267,8 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
     for (const variant &v : variants) {
         if (!all && &v != variants)
             break;
+        if (!strcmp(v.name, "swap") || !strncmp(v.name, "few", 3))
+            continue;
         run(v, d);
         std::vector<unsigned char> out;
         std::vector<float> lse;
@@ -277,7 +283,7 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
 
 static void time_decode(const char *name, attention_case &c, device_case &d) {
     for (const variant &v : variants) {
-        if (strcmp(v.name, "base") && strcmp(v.name, "over") && strcmp(v.name, "ctas4"))
+        if (!strcmp(v.name, "rows") || !strncmp(v.name, "ctas", 4) || !strcmp(v.name, "hot") || !strcmp(v.name, "swap"))
             continue;
         cudaStream_t stream;
         cudaGraph_t graph;
@@ -337,8 +343,15 @@ static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kin
 int main(int argc, char **argv) {
     const bool timings = argc < 2 || argv[1][0] != 'c';
     MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+    check_unit<UNIT_S8_24>("s8 n24 A registers", false);
+    check_unit<UNIT_F16_16>("f16 n16 A registers", false);
+    check_unit<UNIT_F16_16>("f16 n16 A registers", true);
+    check_unit<UNIT_S8_96>("s8 n96 A shared", false);
+    check_unit<UNIT_F16_96>("f16 n96 A registers", false);
+    check_unit<UNIT_F16_96>("f16 n96 A registers", true);
+    printf("warpgroup kernels: %s\n", base_wide() ? "yes" : "NO, version 1 runs");
     for (const variant &v : variants)
-        if (strcmp(v.name, "hot"))
+        if (strcmp(v.name, "hot") && strncmp(v.name, "ctas", 4))
             check(v, QSA_I8, 64, 1, QSA_F32, false, true);
     check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
     check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);

@@ -289,7 +289,8 @@ static inline uint32_t emulated_word(uint64_t d, int row, int k) { // of an oper
     return u;
 }
 template <int N>
-QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[N], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int more) {
+QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[N], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b,
+                             int more) {
     const int lane = emulated::current % 32, t = lane % 4;
     for (int j = 0; j < N / 4; j++) {
         if (!more)

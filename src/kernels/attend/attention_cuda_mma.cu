@@ -115,9 +115,8 @@ extern "C" int qsa_attention_cuda_mma_wide(void) {
     if (!*k) {
         cudaFuncAttributes attributes = {};
         const bool yes =
-            QSA_WIDE &&
-            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major == 9 &&
-            cudaFuncGetAttributes(&attributes, qsa_attend_rows_wide<3, false>) == cudaSuccess &&
+            QSA_WIDE && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+            major == 9 && cudaFuncGetAttributes(&attributes, qsa_attend_rows_wide<3, false>) == cudaSuccess &&
             attributes.binaryVersion == 90 && attributes.ptxVersion == 90;
         *k = yes ? 2 : 1;
     }
@@ -140,8 +139,7 @@ template <int NT>
 static cudaError_t launch_clusters(const qsa_cuda_attention_args *args, cudaStream_t stream, const int32_t *served,
                                    int32_t size, int32_t tiles, size_t shared) {
     auto kernel = qsa_attend_rows_wide<NT, true>;
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error == cudaSuccess && size > 8)
         error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     if (error != cudaSuccess)
@@ -171,14 +169,14 @@ template <int NT> static cudaError_t launch_wide(const qsa_cuda_attention_args *
         while (size > 1 && size / 2 >= tiles)
             size /= 2;
         const int32_t here = (tiles + size - 1) / size;
-        const size_t shared = sizeof(qsa_wide_shared<NT>) +
-                              here * (QSA_QUADS * sizeof(qsa_quad) + sizeof(qsa_wide_record<NT>));
+        const size_t shared =
+            sizeof(qsa_wide_shared<NT>) + here * (QSA_QUADS * sizeof(qsa_quad) + sizeof(qsa_wide_record<NT>));
         if (shared <= QSA_SHARED_MOST)
             return launch_clusters<NT>(args, stream, served, size, here, shared);
     }
     const size_t shared = sizeof(qsa_wide_shared<NT>) + tiles * QSA_QUADS * sizeof(qsa_quad);
-    error = cudaFuncSetAttribute(qsa_attend_rows_wide<NT, false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)shared);
+    error =
+        cudaFuncSetAttribute(qsa_attend_rows_wide<NT, false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error != cudaSuccess)
         return error;
     return launch_over(stream, served != 0, qsa_attend_rows_wide<NT, false>, items, 128, shared, *args,

@@ -22,8 +22,8 @@
 #define QSA_UNION_THREADS 256
 #define QSA_UNION_QUADS   2112  // room; rows of the largest budget that all see everything need 2,051
 #define QSA_UNION_MAP     16384 // quads of the map at a time
-#define QSA_UNION_GROWTH  8.0f // a maximum may be so far (in powers of two) above what P is relative to
-#define QSA_UNION_HEAD    7.0f // P is 2^7 at that: at most 2^15
+#define QSA_UNION_GROWTH  8.0f  // a maximum may be so far (in powers of two) above what P is relative to
+#define QSA_UNION_HEAD    7.0f  // P is 2^7 at that: at most 2^15
 #ifndef QSA_UNION_SAMPLE
 #define QSA_UNION_SAMPLE 28 // of 64 ids of the group's first row so many must be its last row's
 #endif
@@ -43,11 +43,11 @@ struct qsa_union_shared {
     };
     char p[QSA_UNION_COLUMNS / 8][8][128]; // [8 columns][8 cells]: cells of 8 halves
     uint2 k_scales[QSA_TILE];
-    uint16_t v_scales[4][QSA_TILE]; // times the power of two
+    uint16_t v_scales[4][QSA_TILE];                               // times the power of two
     float unit[16][QSA_UNION_ROWS], relative[16][QSA_UNION_ROWS]; // what P is relative to
     float most[8][4][3][4];                                       // [warp][lane t][j][row]
     float factor[QSA_UNION_COLUMNS], l[QSA_UNION_COLUMNS][4];     // by column of the output
-    uint32_t largest_scale[4], seen; // rows that had a cell
+    uint32_t largest_scale[4], seen;                              // rows that had a cell
     int32_t counts[8], bad;
     qsa_union_quad quads[QSA_UNION_QUADS];
 };
@@ -165,7 +165,8 @@ QSA_DEVICE int32_t qsa_union_list(qsa_union_shared &shared, const qsa_cuda_atten
         }
         __syncthreads();
         // Warp w has an eighth of the window, in order.
-        const int32_t eighth = ((here + 255) / 256) * 32, from = min(warp * eighth, here), to = min(from + eighth, here);
+        const int32_t eighth = ((here + 255) / 256) * 32, from = min(warp * eighth, here),
+                      to = min(from + eighth, here);
         int32_t mine = 0;
         for (int32_t i = from; i < to; i += 32)
             mine += qsa_popcount(qsa_ballot(i + lane < to && shared.map.quads[i + lane] != 0));
@@ -190,7 +191,8 @@ QSA_DEVICE int32_t qsa_union_list(qsa_union_shared &shared, const qsa_cuda_atten
         }
     }
     __syncthreads();
-    return total == 0 || total * 8 > sum * 3 ? -1 : total; // beyond three times a row's the kernel of single rows is faster
+    return total == 0 || total * 8 > sum * 3 ? -1
+                                             : total; // beyond three times a row's the kernel of single rows is faster
 }
 
 #endif

@@ -27,8 +27,7 @@ QSA_DEVICE uint2 qsa_union_scales(const qsa_union_shared &shared, const qsa_cuda
     const int32_t cell = threadIdx.x % 64, q = first + cell / 4;
     if (threadIdx.x >= 128 || q >= total || !(shared.quads[q].mask & 0x11111111u << cell % 4))
         return make_uint2(0, 0);
-    return qsa_gather8((threadIdx.x < 64 ? c.k_scales : c.v_scales) +
-                       ((int64_t)shared.quads[q].row + cell % 4) * 4);
+    return qsa_gather8((threadIdx.x < 64 ? c.k_scales : c.v_scales) + ((int64_t)shared.quads[q].row + cell % 4) * 4);
 }
 
 // s[i][j][c]: row 4h + i, head j of the lane, cell 16 warp + g + 8 c.
@@ -48,7 +47,8 @@ QSA_DEVICE void qsa_union_qk(float s[4][3][2], const qsa_union_shared &shared, i
         qsa_wgmma_commit();
         qsa_wgmma_wait<0>();
         qsa_wgmma_taken(c);
-        const float2 x = qsa_unpack_f16(group < 2 ? first.x : first.y), y = qsa_unpack_f16(group < 2 ? second.x : second.y);
+        const float2 x = qsa_unpack_f16(group < 2 ? first.x : first.y),
+                     y = qsa_unpack_f16(group < 2 ? second.x : second.y);
         const float scale[2] = {group & 1 ? x.y : x.x, group & 1 ? y.y : y.x};
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -129,7 +129,8 @@ QSA_DEVICE void qsa_union_pv(float (&o)[2][48], const qsa_union_shared &shared, 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const int32_t group = 2 * h + i;
-        const char *from = (const char *)shared.step.v[step] + lane * QSA_DIM + (((4 * group + warp) ^ (lane & 7)) << 4);
+        const char *from =
+            (const char *)shared.step.v[step] + lane * QSA_DIM + (((4 * group + warp) ^ (lane & 7)) << 4);
         const uint32_t *scales = (const uint32_t *)shared.v_scales[group] + lane % 4;
         uint32_t x[16];
 #pragma unroll
@@ -139,8 +140,7 @@ QSA_DEVICE void qsa_union_pv(float (&o)[2][48], const qsa_union_shared &shared, 
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 const uint32_t u = codes[k] ^ 0x80808080u, scale = scales[half * 16 + k * 4];
-                x[8 * half + 2 * k] =
-                    qsa_mul_f16(qsa_sub_f16(__byte_perm(u, 0x64646464u, 0x4240), 0x64806480u), scale);
+                x[8 * half + 2 * k] = qsa_mul_f16(qsa_sub_f16(__byte_perm(u, 0x64646464u, 0x4240), 0x64806480u), scale);
                 x[8 * half + 2 * k + 1] =
                     qsa_mul_f16(qsa_sub_f16(__byte_perm(u, 0x64646464u, 0x4341), 0x64806480u), scale);
             }
@@ -240,9 +240,10 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
     for (int32_t i = thread / 32; i < QSA_UNION_COLUMNS; i += QSA_UNION_THREADS / 32) {
         const int32_t row = i / QSA_UNION_HEADS, pair = i % QSA_UNION_HEADS / 4, slot = i % 4;
         const int32_t head = qsa_head_of_column<3>(pair, slot);
-        const float *q = a.q + ((int64_t)(r + row) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_STRAIGHT>(
-            shared.step.planes[0] + row * 24 * 128, q, pair, slot, lane, QSA_UNION_COLUMNS * 256);
+        const float *q =
+            a.q + ((int64_t)(r + row) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
+        const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_STRAIGHT>(shared.step.planes[0] + row * 24 * 128, q,
+                                                                          pair, slot, lane, QSA_UNION_COLUMNS * 256);
         if (lane == 0)
             shared.unit[head][row] = unit, shared.relative[head][row] = 0.0f;
     }
@@ -268,9 +269,9 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
             qsa_union_fetch(shared, k_from, v_from, first + QSA_QUADS, total);
         const uint4 most = *(const uint4 *)shared.largest_scale;
         // The largest scale of V comes to 2^7 .. 2^8, codes times it below 2^15; never larger than in the steps before.
-        const float here =
-            fminf(centre, qsa_f32_of_bits((149u - min(max(max(most.z, most.w) >> 10, 1u), 30u)) << 23));
-        const float carry = first ? here / centre : 1.0f;
+        const float here = fminf(centre, qsa_f32_of_bits((149u - min(max(max(most.z, most.w) >> 10, 1u), 30u)) << 23));
+        const float carry =
+            first ? qsa_f32_of_bits(qsa_bits_of_f32(here) - qsa_bits_of_f32(centre) + 0x3f800000u) : 1.0f;
         centre = here;
         if (thread == 0 && max(max(most.x, most.y), max(most.z, most.w)) >= 0x7c00u)
             shared.bad = 1; // it would reach rows that do not select its cell: the other kernel's
@@ -291,7 +292,8 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
 #pragma unroll
         for (int j = 0; j < 3; j++) {
             const int32_t head = qsa_head_of_column<3>(j, t);
-            const float4 u = *(const float4 *)&shared.unit[head][4 * h], m = *(const float4 *)&shared.relative[head][4 * h];
+            const float4 u = *(const float4 *)&shared.unit[head][4 * h],
+                         m = *(const float4 *)&shared.relative[head][4 * h];
             const float unit[4] = {u.x, u.y, u.z, u.w}, relative[4] = {m.x, m.y, m.z, m.w};
 #pragma unroll
             for (int i = 0; i < 4; i++)

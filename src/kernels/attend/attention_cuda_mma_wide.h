@@ -23,9 +23,9 @@
 #define QSA_WIDE_PITCH 260 // floats from head to head of a record in shared memory
 
 template <int NT> struct qsa_wide_shared {
-    char planes[2][NT * 1024]; // the query, per 128 dims
-    uint4 v[2][QSA_TILE][16];  // codes; piece j of cell c lies at j ^ qsa_wide_turn(c)
-    uint4 p[4][4][2][16];      // [group of dims][16 cells][heads 0-7, 8-15][cell]: 8 heads
+    char planes[2][NT * 1024];   // the query, per 128 dims
+    uint4 v[2][QSA_TILE][16];    // codes; piece j of cell c lies at j ^ qsa_wide_turn(c)
+    uint4 p[4][4][2][16];        // [group of dims][16 cells][heads 0-7, 8-15][cell]: 8 heads
     float m[2][16][4], l[16][4]; // [head][warp]; m by parity of the tile
     uint32_t largest_scale[4];
     float unit[16];
@@ -177,8 +177,8 @@ QSA_DEVICE float2 qsa_wide_pair(const float c[8], int j) {
 
 // The outputs of a row whose sums and accumulators lie in shared memory.
 template <int NT>
-QSA_DEVICE void qsa_wide_output(const qsa_cuda_attention_args &a, const qsa_wide_record<NT> &sums, int32_t r, int32_t kv,
-                                int32_t heads) {
+QSA_DEVICE void qsa_wide_output(const qsa_cuda_attention_args &a, const qsa_wide_record<NT> &sums, int32_t r,
+                                int32_t kv, int32_t heads) {
     const int32_t all = a.cache.geometry.heads;
     for (int32_t i = threadIdx.x; i < heads * (QSA_DIM / 8); i += 128) {
         const int32_t head = i / (QSA_DIM / 8), dim = i % (QSA_DIM / 8) * 8;
@@ -203,9 +203,9 @@ QSA_DEVICE void qsa_wide_join(const qsa_cuda_attention_args &a, const qsa_wide_r
         float2 ml[NT];
 #pragma unroll
         for (int j = 0; j < NT; j++)
-            ml[j] = k < tiles ? qsa_cluster_load2(
-                                    qsa_cluster_address(&records[k - owner * per].ml[warp + 4 * j], owner))
-                              : make_float2(-qsa_infinity(), 0.0f);
+            ml[j] = k < tiles
+                        ? qsa_cluster_load2(qsa_cluster_address(&records[k - owner * per].ml[warp + 4 * j], owner))
+                        : make_float2(-qsa_infinity(), 0.0f);
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float most = ml[j].x; // of tiles up to k

@@ -18,7 +18,8 @@ template <int NT> struct qsa_wide_state {
 template <int NT>
 QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum[NT], qsa_wide_shared<NT> &shared,
                                qsa_wide_loads &now, int32_t &valid_cells, const qsa_cuda_cache &cache,
-                               const char *v_from, const qsa_quad *next, int32_t tile, const float unit[NT], int32_t warp, int32_t lane) {
+                               const char *v_from, const qsa_quad *next, int32_t tile, const float unit[NT],
+                               int32_t warp, int32_t lane) {
     const int32_t g = lane / 4, t = lane % 4;
     const bool valid[2] = {(g & 1) < valid_cells, (g & 1) + 2 < valid_cells};
     float s[NT][2];
@@ -69,7 +70,8 @@ QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum
     else
         qsa_copy_wait_but<0>();
     __syncthreads();
-    qsa_wide_pv<NT>(part, shared, shared.v[tile & 1], qsa_describe_blocks(qsa_shared_address(shared.p), 256), warp, lane);
+    qsa_wide_pv<NT>(part, shared, shared.v[tile & 1], qsa_describe_blocks(qsa_shared_address(shared.p), 256), warp,
+                    lane);
 #pragma unroll
     for (int j = 0; j < NT; j++) {
         const float4 four = *(const float4 *)shared.l[qsa_wide_head<NT>(j, t)];
@@ -85,8 +87,8 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
     QSA_SHARED;
     qsa_wide_shared<NT> &shared = *(qsa_wide_shared<NT> *)shared_bytes;
     // After the quads of most_tiles tiles: CLUSTER: a record for each of them.
-    qsa_wide_record<NT> *records = (qsa_wide_record<NT> *)((char *)shared_bytes + sizeof shared +
-                                                           most_tiles * (QSA_QUADS * sizeof(qsa_quad)));
+    qsa_wide_record<NT> *records =
+        (qsa_wide_record<NT> *)((char *)shared_bytes + sizeof shared + most_tiles * (QSA_QUADS * sizeof(qsa_quad)));
     const qsa_cuda_cache &cache = a.cache;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
@@ -132,8 +134,8 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
     for (int32_t tile = first; tile < end; tile++) {
         const qsa_quad *next = tile + 1 < end ? quads + QSA_QUADS : 0;
         float part[4][8], largest[NT], sum[NT];
-        const float inverse = qsa_wide_tile<NT>(part, largest, sum, shared, now, valid_cells, cache, v_from, next, tile, unit,
-                                                warp, lane);
+        const float inverse = qsa_wide_tile<NT>(part, largest, sum, shared, now, valid_cells, cache, v_from, next, tile,
+                                                unit, warp, lane);
         quads += QSA_QUADS;
         for (int j = 0; j < NT; j++) {
             if constexpr (CLUSTER) {
