@@ -260,6 +260,12 @@ static float time_flushed(const variant &v, device_case &d, int times) {
     return median(ms);
 }
 
+static const char *only; // a variant's name, or null: all
+
+static bool skipped(const variant &v) {
+    return only && strcmp(v.name, only);
+}
+
 static void time_prompt(const char *name, attention_case &c, device_case &d, bool all) {
     double work = 0;
     for (int i = 0; i < c.count(); i++)
@@ -267,6 +273,8 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
     for (const variant &v : variants) {
         if (!all && &v != variants)
             break;
+        if (skipped(v))
+            continue;
         if (!strcmp(v.name, "swap") || !strncmp(v.name, "few", 3))
             continue;
         run(v, d);
@@ -283,7 +291,8 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
 
 static void time_decode(const char *name, attention_case &c, device_case &d) {
     for (const variant &v : variants) {
-        if (!strcmp(v.name, "rows") || !strncmp(v.name, "ctas", 4) || !strcmp(v.name, "hot") || !strcmp(v.name, "swap"))
+        if (skipped(v) || !strcmp(v.name, "rows") || !strncmp(v.name, "ctas", 4) || !strcmp(v.name, "hot") ||
+            !strcmp(v.name, "swap"))
             continue;
         cudaStream_t stream;
         cudaGraph_t graph;
@@ -340,9 +349,21 @@ static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kin
     time_prompt(name, c, d, type == QSA_I8);
 }
 
-int main(int argc, char **argv) {
-    const bool timings = argc < 2 || argv[1][0] != 'c';
-    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+static void checks(void) {
+    for (const variant &v : variants)
+        if (!skipped(v) && strcmp(v.name, "hot") && strncmp(v.name, "ctas", 4))
+            check(v, QSA_I8, 64, 1, QSA_F32, false, true);
+    if (skipped(variants[0]))
+        return;
+    check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
+    check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);
+    check(variants[0], QSA_I8, 64, 1, QSA_BF16, true, true);
+    check(variants[0], QSA_F16, 64, 1, QSA_F32, true, true);
+    check(variants[0], QSA_F16, 256, 4, QSA_F16, false, true);
+    check(variants[0], QSA_BF16, 256, 1, QSA_F32, false, false);
+}
+
+static void units(void) {
     check_unit<UNIT_S8_24>("s8 n24 A registers", false);
     check_unit<UNIT_F16_16>("f16 n16 A registers", false);
     check_unit<UNIT_F16_16>("f16 n16 A registers", true);
@@ -350,22 +371,26 @@ int main(int argc, char **argv) {
     check_unit<UNIT_F16_96>("f16 n96 A registers", false);
     check_unit<UNIT_F16_96>("f16 n96 A registers", true);
     printf("warpgroup kernels: %s\n", base_wide() ? "yes" : "NO, version 1 runs");
-    for (const variant &v : variants)
-        if (strcmp(v.name, "hot") && strncmp(v.name, "ctas", 4))
-            check(v, QSA_I8, 64, 1, QSA_F32, false, true);
-    check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
-    check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);
-    check(variants[0], QSA_I8, 64, 1, QSA_BF16, true, true);
-    check(variants[0], QSA_F16, 64, 1, QSA_F32, true, true);
-    check(variants[0], QSA_F16, 256, 4, QSA_F16, false, true);
-    check(variants[0], QSA_BF16, 256, 1, QSA_F32, false, false);
-    if (!timings)
+}
+
+// [u: products alone | c: checks | t: timings] [variant]; nothing: all of it.
+int main(int argc, char **argv) {
+    const char mode = argc > 1 ? argv[1][0] : 0;
+    only = argc > 2 ? argv[2] : 0;
+    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+    if (!mode || mode == 'u')
+        units();
+    if (!mode || mode == 'c')
+        checks();
+    if (mode && mode != 't')
         return 0;
     prompt("i8 pos0 0", QSA_I8, 0, 0);
     prompt("i8 pos0 30000 random", QSA_I8, 30000, 0);
     prompt("i8 pos0 30000 walk", QSA_I8, 30000, 1);
-    prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
-    prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    if (!skipped(variants[0])) {
+        prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
+        prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    }
     attention_case c;
     attention_cache(&c, QSA_I8, 2048, 64, 1, 131072, 31);
     device_case d;
