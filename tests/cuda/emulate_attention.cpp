@@ -173,8 +173,9 @@ static int check_union(int first_cells, float deviation, bool cut) {
     printf("union from %d sd %g decided", first_cells, deviation);
     for (int i = 0; i < c.count(); i++)
         printf(" %d%d", served[(size_t)(2 * i)], served[(size_t)(2 * i + 1)]);
-    for (int i = 0; i < n; i++)
-        emulated::run_cta(i, n, 256, [&] { qsa_attend_union(a, served.data()); });
+    const int groups = (c.count() + 7) / 8 * 2;
+    for (int i = 0; i < groups; i++)
+        emulated::run_cta(i, groups, 256, [&] { qsa_attend_union(a, served.data()); });
     for (int i = 0; i < n; i++)
         emulated::run_cta(i, n, 128, [&] { qsa_attend_rows_wide<3, false>(a, served.data(), 5); });
     double worst = 0, lse_error = 0;

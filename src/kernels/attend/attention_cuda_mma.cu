@@ -106,7 +106,7 @@ template <int FORM, int NT> static cudaError_t launch(const qsa_cuda_attention_a
 }
 
 // 1 where the code made for sm_90a runs: the same kernel made from code for older devices is empty.
-extern "C" int qsa_attention_cuda_mma_wide(void) {
+int qsa_attention_cuda_mma_wide(void) {
     static signed char known[64]; // 1: no, 2: yes
     int device = 0, major = 0;
     if (cudaGetDevice(&device) != cudaSuccess)
@@ -130,7 +130,8 @@ static cudaError_t launch_union(const qsa_cuda_attention_args *args, cudaStream_
         error = launch_over(stream, false, qsa_attend_decide, (args->count + 3) / 4, 128, 0, *args, served);
     if (error != cudaSuccess)
         return error;
-    return launch_over(stream, true, qsa_attend_union, args->count * args->cache.geometry.kv_heads, QSA_UNION_THREADS,
+    const int32_t groups = (args->count + QSA_UNION_ROWS - 1) / QSA_UNION_ROWS;
+    return launch_over(stream, true, qsa_attend_union, groups * args->cache.geometry.kv_heads, QSA_UNION_THREADS,
                        sizeof(qsa_union_shared), *args, served);
 }
 

@@ -214,6 +214,15 @@ QSA_DEVICE void qsa_union_finish(const qsa_cuda_attention_args &a, qsa_union_sha
     }
 }
 
+// The row among eight of the batch that leads a group to be served; there is at most one, as groups are of eight. -1: none.
+QSA_DEVICE int32_t qsa_union_leader(const qsa_cuda_attention_args &a, int32_t first, int32_t kv,
+                                    const int32_t *served) {
+    const int32_t r = first + threadIdx.x % QSA_UNION_ROWS;
+    const uint32_t leads = qsa_ballot(r < a.count && (a.rows[r].cells - 1) % QSA_UNION_ROWS == 0 &&
+                                      served[r * a.cache.geometry.kv_heads + kv]);
+    return leads ? first + qsa_popcount((leads & (0u - leads)) - 1) : -1;
+}
+
 QSA_KERNEL(QSA_UNION_THREADS, 1)
 qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *served) {
 #if QSA_WGMMA
@@ -222,10 +231,11 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
     const int32_t thread = threadIdx.x, lane = thread % 32, number = qsa_uniform(thread / 32), h = number / 4,
                   warp = number % 4, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, heads = a.cache.geometry.heads / kv_heads;
-    const int32_t item = gridDim.x - 1 - blockIdx.x, r = item / kv_heads, kv = item % kv_heads; // long ones first
+    const int32_t block = gridDim.x - 1 - blockIdx.x, kv = block % kv_heads; // long rows first
     qsa_trigger_dependents();
     qsa_wait_dependency();
-    if ((a.rows[r].cells - 1) % QSA_UNION_ROWS || !served[item])
+    const int32_t r = qsa_union_leader(a, block / kv_heads * QSA_UNION_ROWS, kv, served);
+    if (r < 0)
         return;
     const int32_t total = qsa_union_list(shared, a, r, kv);
     if (total < 0) {
