@@ -140,7 +140,7 @@ QSA_DEVICE int32_t qsa_union_list(qsa_union_shared &shared, const qsa_cuda_atten
             const int32_t cell = q * 4, page = cell / page_cells;
             qsa_union_quad quad = {(last.table[page] * kv_heads + kv) * page_cells + (cell - page * page_cells), 0};
             for (int32_t i = 0; i < QSA_UNION_ROWS; i++)
-                quad.mask |= ((1u << min(max(last.cells - 7 + i - cell, 0), 4)) - 1) << 4 * i;
+                quad.mask |= ((1u << min(max(last.cells - (QSA_UNION_ROWS - 1) + i - cell, 0), 4)) - 1) << 4 * i;
             shared.quads[q] = quad;
         }
         __syncthreads();
