@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <thread>
 
-#define X(name)                                                      \
-    extern "C" int name(const qsa_cuda_attention_args *, void *);    \
+#define X(name)                                                                                                        \
+    extern "C" int name(const qsa_cuda_attention_args *, void *);                                                      \
     extern "C" size_t name##_scratch(const qsa_cuda_cache *, int32_t);
 QSA_VARIANTS
 #undef X
@@ -34,6 +34,8 @@ static void must(cudaError_t e, int line) {
 }
 #define MUST(call) must((cudaError_t)(call), __LINE__)
 
+#include "check_wgmma.h"
+
 struct device_case {
     std::vector<void *> owned;
     qsa_cuda_attention_args a;
@@ -48,8 +50,9 @@ struct device_case {
             MUST(cudaMemcpy((char *)p + bytes * i, p, bytes, cudaMemcpyDeviceToDevice));
         return p;
     }
-    template <class T>
-    T *put(const std::vector<T> &v, int copies = 1) { return (T *)put(v.data(), v.size() * sizeof(T), copies); }
+    template <class T> T *put(const std::vector<T> &v, int copies = 1) {
+        return (T *)put(v.data(), v.size() * sizeof(T), copies);
+    }
     void make(const attention_case &c, int copies = 1) {
         a = {};
         a.cache.geometry = c.g, a.cache.kv_type = c.kv_type, a.cache.page_cells = c.page_cells;
@@ -85,8 +88,8 @@ struct device_case {
     }
 };
 
-static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse, int step,
-                          double *lse_error) {
+static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse,
+                          int step, double *lse_error) {
     const int n = 16;
     std::vector<std::thread> threads;
     std::vector<double> e((size_t)n, 0), l((size_t)n, 0);
@@ -106,7 +109,8 @@ static double worst_error(const attention_case &c, const std::vector<unsigned ch
     return worst;
 }
 
-static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse, const attention_case &c) {
+static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse,
+                  const attention_case &c) {
     MUST(cudaDeviceSynchronize());
     out.resize(d.out_bytes), lse.resize((size_t)c.count() * c.g.heads);
     MUST(cudaMemcpy(out.data(), d.a.out.data, d.out_bytes, cudaMemcpyDeviceToHost));
@@ -127,7 +131,8 @@ static void poison(attention_case *c) {
             used[(size_t)c->rows[(size_t)i].sequence * c->most_cells + cell] = 1;
     for (int s = 0; s < c->sequences; s++)
         for (int cell = 0; cell < c->table_pages * c->page_cells; cell++)
-            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]); kv++) {
+            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]);
+                 kv++) {
                 const int64_t row = c->row_of(s, cell, kv);
                 if (c->kv_type == QSA_I8)
                     for (int j = 0; j < 4; j++)
@@ -138,11 +143,12 @@ static void poison(attention_case *c) {
             }
 }
 
-static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut, bool gated) {
+static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut,
+                  bool gated) {
     attention_case c;
     attention_cache(&c, type, 2048, page_cells, 2, 4103, 11);
-    std::vector<int> cells = {0, 1, 2, 3, 4, 5, 63, 64, 65, 1000, 2040, 2046, 2047, 2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055,
-                              2056, 3001, 4102, 4103};
+    std::vector<int> cells = {0,    1,    2,    3,    4,    5,    63,   64,   65,   1000, 2040, 2046, 2047,
+                              2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055, 2056, 3001, 4102, 4103};
     std::vector<int> sequence(cells.size(), 1);
     const int apart = (int)cells.size();
     for (int i = 0; i < 40; i++)
@@ -178,14 +184,16 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     fetch(d, alone, lse_alone, c);
     int differ = 0;
     for (int i = 0; i < c.count(); i++)
-        differ += memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
+        differ +=
+            memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
     double lse_error = 0;
     const double e = worst_error(c, out, lse, 1, &lse_error);
     double ignored = 0;
     const double e1 = worst_error(c, alone, lse_alone, 1, &ignored);
     // Without the rows of the other sequence, the same bits.
     qsa_cuda_attention_args part = all;
-    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim, part.lse += apart * c.g.heads;
+    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim,
+        part.lse += apart * c.g.heads;
     part.selection.ids += apart * all.selection.stride, part.selection.counts += apart;
     part.selection.cut_index += apart, part.selection.cut_cells += apart;
     if (c.gated)
@@ -212,11 +220,18 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
         for (int k = 0; k < 24 * 256; k++)
             nan_wrong += (bool)isnan(qsa_load(again.data(), out_type, i * 24 * 256 + k)) != (has && k < 12 * 256);
     }
-    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone differs in %d, "
+    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone "
+           "differs in %d, "
            "NaN wrong %d\n",
-           v.name, type == QSA_I8 ? "i8" : type == QSA_F16 ? "f16" : "bf16", page_cells, deviation, out_type, cut, gated, e, e1,
-           lse_error, same ? "same" : "DIFFERS", others ? "same" : "DIFFER", differ, nan_wrong);
+           v.name,
+           type == QSA_I8    ? "i8"
+           : type == QSA_F16 ? "f16"
+                             : "bf16",
+           page_cells, deviation, out_type, cut, gated, e, e1, lse_error, same ? "same" : "DIFFERS",
+           others ? "same" : "DIFFER", differ, nan_wrong);
 }
+
+extern "C" int base_wide(void);
 
 static char *flush_buffer;
 static const size_t flush_bytes = 256u << 20;
@@ -245,6 +260,12 @@ static float time_flushed(const variant &v, device_case &d, int times) {
     return median(ms);
 }
 
+static const char *only; // a variant's name, or null: all
+
+static bool skipped(const variant &v) {
+    return only && strcmp(v.name, only);
+}
+
 static void time_prompt(const char *name, attention_case &c, device_case &d, bool all) {
     double work = 0;
     for (int i = 0; i < c.count(); i++)
@@ -252,6 +273,10 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
     for (const variant &v : variants) {
         if (!all && &v != variants)
             break;
+        if (skipped(v))
+            continue;
+        if (!strcmp(v.name, "swap") || !strncmp(v.name, "few", 3))
+            continue;
         run(v, d);
         std::vector<unsigned char> out;
         std::vector<float> lse;
@@ -266,7 +291,8 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
 
 static void time_decode(const char *name, attention_case &c, device_case &d) {
     for (const variant &v : variants) {
-        if (strcmp(v.name, "base") && strcmp(v.name, "over") && strcmp(v.name, "ctas4"))
+        if (skipped(v) || !strcmp(v.name, "rows") || !strncmp(v.name, "ctas", 4) || !strcmp(v.name, "hot") ||
+            !strcmp(v.name, "swap"))
             continue;
         cudaStream_t stream;
         cudaGraph_t graph;
@@ -323,25 +349,48 @@ static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kin
     time_prompt(name, c, d, type == QSA_I8);
 }
 
-int main(int argc, char **argv) {
-    const bool timings = argc < 2 || argv[1][0] != 'c';
-    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+static void checks(void) {
     for (const variant &v : variants)
-        if (strcmp(v.name, "hot"))
+        if (!skipped(v) && strcmp(v.name, "hot") && strncmp(v.name, "ctas", 4))
             check(v, QSA_I8, 64, 1, QSA_F32, false, true);
+    if (skipped(variants[0]))
+        return;
     check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
     check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);
     check(variants[0], QSA_I8, 64, 1, QSA_BF16, true, true);
     check(variants[0], QSA_F16, 64, 1, QSA_F32, true, true);
     check(variants[0], QSA_F16, 256, 4, QSA_F16, false, true);
     check(variants[0], QSA_BF16, 256, 1, QSA_F32, false, false);
-    if (!timings)
+}
+
+static void units(void) {
+    check_unit<UNIT_S8_24>("s8 n24 A registers", false);
+    check_unit<UNIT_F16_16>("f16 n16 A registers", false);
+    check_unit<UNIT_F16_16>("f16 n16 A registers", true);
+    check_unit<UNIT_S8_96>("s8 n96 A shared", false);
+    check_unit<UNIT_F16_96>("f16 n96 A registers", false);
+    check_unit<UNIT_F16_96>("f16 n96 A registers", true);
+    printf("warpgroup kernels: %s\n", base_wide() ? "yes" : "NO, version 1 runs");
+}
+
+// [u: products alone | c: checks | t: timings] [variant]; nothing: all of it.
+int main(int argc, char **argv) {
+    const char mode = argc > 1 ? argv[1][0] : 0;
+    only = argc > 2 ? argv[2] : 0;
+    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+    if (!mode || mode == 'u')
+        units();
+    if (!mode || mode == 'c')
+        checks();
+    if (mode && mode != 't')
         return 0;
     prompt("i8 pos0 0", QSA_I8, 0, 0);
     prompt("i8 pos0 30000 random", QSA_I8, 30000, 0);
     prompt("i8 pos0 30000 walk", QSA_I8, 30000, 1);
-    prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
-    prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    if (!skipped(variants[0])) {
+        prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
+        prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    }
     attention_case c;
     attention_cache(&c, QSA_I8, 2048, 64, 1, 131072, 31);
     device_case d;

@@ -209,7 +209,7 @@ template <int FORM, int NT, bool SPLIT>
 QSA_KERNEL(128, QSA_ROW_CTAS)
 qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, const int32_t *served,
                 int32_t tiles_most) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     qsa_row_shared<FORM, NT> &shared = *(qsa_row_shared<FORM, NT> *)shared_bytes;
     const qsa_cuda_cache &cache = a.cache;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
@@ -241,7 +241,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     for (int i = warp; i < 4 * NT; i += 4) { // a head that the geometry lacks is a copy that nobody reads
         const int32_t j = i / 4, head = qsa_head_of_column<NT>(j, i % 4);
         const float *q = a.q + ((int64_t)r * cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<FORM>(shared.planes, q, j, i % 4, lane);
+        const float unit = qsa_put_query<FORM, QSA_QUERY_LANES>(shared.planes, q, j, i % 4, lane);
         if (lane == 0)
             shared.unit[head] = unit;
     }
@@ -362,7 +362,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
 #define QSA_TILES_MOST 1024 // records of a row that this kernel has room for
 QSA_KERNEL(QSA_DIM, 4)
 qsa_join_records(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const float *records, int32_t tiles_most) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     float2 *ml = (float2 *)shared_bytes, *factors = ml + tiles_most;
     const int32_t all = a.cache.geometry.heads, heads = all / a.cache.geometry.kv_heads;
     const int32_t r = blockIdx.x / all, head = blockIdx.x % all, thread = threadIdx.x;

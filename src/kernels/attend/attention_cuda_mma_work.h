@@ -88,8 +88,15 @@ template <int NT> QSA_DEVICE int32_t qsa_head_of_row(int32_t g) {
 // Writes the planes of one head's query where the fragments of the products with K take them; returns what a dot product
 // is multiplied with to be a logit in powers of two. A query that is not finite returns NaN: the head's row is NaN.
 // Called by a warp; lane i has dims 8i .. 8i + 7.
-template <int FORM>
-QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane) {
+//
+// QSA_QUERY_LANES: every lane loads 16 bytes of K in a row from memory. QSA_QUERY_DIMS: K's fragments come from shared memory by
+// ldmatrix, in the order of the dims. QSA_QUERY_PANELS: as LANES, for products that take B from shared memory in panels of 128
+// bytes a column (qsa_describe_rows). QSA_QUERY_STRAIGHT: such panels in the order of the dims.
+enum { QSA_QUERY_LANES, QSA_QUERY_DIMS, QSA_QUERY_PANELS, QSA_QUERY_STRAIGHT };
+
+template <int FORM, int ORDER>
+QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane,
+                               int32_t panel_bytes = 0) {
     float x[8], largest = 0.0f;
     const float4 low = ((const float4 *)q)[2 * lane], high = ((const float4 *)q)[2 * lane + 1];
     x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w, x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
@@ -111,6 +118,29 @@ QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair
             const int32_t v = bad == 0.0f ? (int32_t)rintf(x[i] * scale) : 0, h = (v + 128) >> 8;
             hi[i / 4] |= (uint32_t)(h & 255) << (8 * (i % 4));
             lo[i / 4] |= (uint32_t)((v - 256 * h) & 255) << (8 * (i % 4));
+        }
+        if (ORDER == QSA_QUERY_STRAIGHT) {
+            const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 2 % 8;
+            char *at = planes + lane / 16 * panel_bytes + column * 128 + (lane & 1) * 8;
+            *(uint2 *)(at + (piece ^ (column & 7)) * 16) = make_uint2(hi[0], hi[1]);
+            *(uint2 *)(at + 128 + (piece ^ ((column + 1) & 7)) * 16) = make_uint2(lo[0], lo[1]);
+            return largest / QSA_PLANE_MAX * unit + bad;
+        }
+        if (ORDER == QSA_QUERY_PANELS) {
+            const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 8 % 2 * 4 + (lane & 1) * 2;
+            char *at = planes + lane / 16 * panel_bytes + column * 128 + lane / 2 % 4 * 4;
+            for (int h = 0; h < 2; h++) {
+                *(uint32_t *)(at + ((piece + h) ^ (column & 7)) * 16) = hi[h];
+                *(uint32_t *)(at + 128 + ((piece + h) ^ ((column + 1) & 7)) * 16) = lo[h];
+            }
+            return largest / QSA_PLANE_MAX * unit + bad;
+        }
+        if (ORDER == QSA_QUERY_DIMS) { // lane (2 slot + plane, t) has dims 4t .. 4t + 3 of each 16 of the group
+            char *at =
+                planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + (lane & 1) * 2) * 16 + lane / 2 % 4 * 4;
+            *(uint32_t *)at = hi[0], *(uint32_t *)(at + 16) = hi[1];
+            *(uint32_t *)(at + 64) = lo[0], *(uint32_t *)(at + 80) = lo[1];
+            return largest / QSA_PLANE_MAX * unit + bad;
         }
         // Fragment of (pair, group): lane (2 slot + plane, t) has dims 16t .. 16t + 15 of the group.
         char *at = planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + lane / 2 % 4) * 16 + (lane & 1) * 8;
@@ -176,6 +206,14 @@ template <int N> QSA_DEVICE void qsa_load_some(float *x, const char *vector, qsa
     }
 }
 
+// The conversion makes NaN 7fff; stored are 7e00 and 7fc0 (docs/numerics.md).
+QSA_DEVICE uint32_t qsa_pack_canonical(qsa_type type, float a, float b) {
+    uint32_t u = type == QSA_F16 ? qsa_pack_f16(a, b) : qsa_pack_bf16(a, b);
+    const uint32_t nan = type == QSA_F16 ? 0x7e00u : 0x7fc0u;
+    u = a == a ? u : (u & 0xffff0000u) | nan;
+    return b == b ? u : (u & 0xffffu) | nan << 16;
+}
+
 template <int N> QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int32_t first, const float *x) {
     char *p = vector + (int64_t)first * (type == QSA_F32 ? 4 : 2);
     if (N % 8 || ((uintptr_t)p & 15)) {
@@ -192,8 +230,7 @@ template <int N> QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int
         for (int i = 0; i < N; i += 8) {
             uint32_t u[4];
             for (int k = 0; k < 4; k++)
-                u[k] = type == QSA_F16 ? qsa_pack_f16(x[i + 2 * k], x[i + 2 * k + 1])
-                                       : qsa_pack_bf16(x[i + 2 * k], x[i + 2 * k + 1]);
+                u[k] = qsa_pack_canonical(type, x[i + 2 * k], x[i + 2 * k + 1]);
             *(uint4 *)(p + 2 * i) = make_uint4(u[0], u[1], u[2], u[3]);
         }
     }

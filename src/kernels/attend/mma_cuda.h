@@ -18,6 +18,7 @@
 #define QSA_DEVICE                static __device__ __forceinline__
 #define QSA_KERNEL(threads, ctas) static __global__ void __launch_bounds__(threads, ctas)
 #define QSA_GRID_CONSTANT         __grid_constant__
+#define QSA_SHARED                extern __shared__ __align__(1024) uint4 shared_bytes[] // swizzles count from 1,024
 
 // Programmatic dependent launch: the next kernel may start, and wait where it needs this one's results.
 QSA_DEVICE void qsa_trigger_dependents(void) {
@@ -56,6 +57,14 @@ QSA_DEVICE void qsa_mma_bf16(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, 
 // elements [2t][g] and [2t + 1][g] of matrix i.
 QSA_DEVICE void qsa_ldmatrix_trans(uint32_t r[4], const void *shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(shared))
+                 : "memory");
+}
+
+// The same as they are: r[i] becomes elements [g][2t] and [g][2t + 1] of matrix i, or bytes [g][4t .. 4t + 3].
+QSA_DEVICE void qsa_ldmatrix(uint32_t r[4], const void *shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(shared))
                  : "memory");
