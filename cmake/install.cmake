@@ -27,7 +27,7 @@ configure_file(cmake/qsa.pc.in qsa.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qsa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(TARGET qsa_cuda)
-    install(TARGETS qsa_cuda NAMELINK_SKIP) # loaded by its soname, never linked
+    install(TARGETS qsa_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP) # loaded by its soname, never linked
 endif()
 
 if(TARGET qsa_tool)

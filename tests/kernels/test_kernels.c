@@ -31,6 +31,7 @@ typedef struct {
 #define QSA_KERNEL(stage, kernel, where, rank, kernel_class) {#stage, #kernel, #where, #kernel "_" #where},
 static const listed_row listed[] = {
 #include "kernels/kernels.tbl"
+#include "kernels/cuda.tbl"
 };
 #undef QSA_KERNEL
 enum { LISTED = sizeof listed / sizeof listed[0] };
@@ -77,6 +78,8 @@ static bool left_out(const listed_row *row) {
 static const char *skip_reason(const listed_row *row) {
     static char reason[64];
     const qsa_kernel_row *built = built_row(row->name);
+    if (strncmp(row->where, "cuda", 4) == 0)
+        return "on a GPU: ctest -L cuda";
     if (!built) {
         snprintf(reason, sizeof reason, "not built: not on %s", left_out(row) ? "this machine" : architecture);
         return reason;
