@@ -136,7 +136,7 @@ static list_plan plan_lists(const qsa_geometry *g, int32_t count, int32_t most_c
     const int32_t tiles = (p.sub + CHOOSE_TILE_ROWS - 1) / CHOOSE_TILE_ROWS, of = p.stride / CHOOSE_TILE_BLOCKS;
     const int32_t limit = sms < LIST_TILES ? sms : LIST_TILES;
     const size_t rows = (size_t)tiles * CHOOSE_TILE_ROWS, entries = LISTS_BYTES / 8 / rows;
-    const size_t most_entries = entries < LIST_ENTRIES ? entries : LIST_ENTRIES;
+    const size_t most_entries = entries < LIST_ENTRIES ? entries : (size_t)LIST_ENTRIES;
     const int32_t fit = (int32_t)most_entries / (4 * LIST_PART);
     p.splits = limit / tiles < 1 ? 1 : limit / tiles;
     p.splits = p.splits < of ? p.splits : of;
