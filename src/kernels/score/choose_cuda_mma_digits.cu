@@ -101,14 +101,11 @@ static __device__ __forceinline__ uint32_t cluster_size(void) {
     return 1;
 }
 
-static __device__ __forceinline__ void cluster_begin(cluster_shared *, uint32_t) {
-}
+static __device__ __forceinline__ void cluster_begin(cluster_shared *, uint32_t) {}
 
-static __device__ __forceinline__ void cluster_send(const void *, uint4, const uint64_t *, uint32_t) {
-}
+static __device__ __forceinline__ void cluster_send(const void *, uint4, const uint64_t *, uint32_t) {}
 
-static __device__ __forceinline__ void cluster_landed(const uint64_t *) {
-}
+static __device__ __forceinline__ void cluster_landed(const uint64_t *) {}
 
 #endif
 
@@ -149,7 +146,8 @@ static __device__ __forceinline__ void find_in_bins(digits_shared *sh, const clu
         const uint32_t y = __shfl_up_sync(0xffffffffu, sum, d);
         sum += lane >= (uint32_t)d ? y : 0;
     }
-    uint32_t over = sum - own, above = 0; // keys above this lane's next digit; of them, of thread blocks before this one
+    uint32_t over = sum - own,
+             above = 0; // keys above this lane's next digit; of them, of thread blocks before this one
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if (over < wanted && over + count[i] >= wanted) { // in one lane, once
@@ -167,12 +165,14 @@ static __device__ __forceinline__ void find_in_bins(digits_shared *sh, const clu
 }
 
 template <int THREADS, int PER, bool CLUSTER>
-__global__ void __launch_bounds__(THREADS, THREADS * PER > 4096 ? 1 : 1024 / THREADS)
+__global__ void __launch_bounds__(THREADS, THREADS *PER > 4096 ? 1 : 1024 / THREADS)
     qsa_choose_mma_digits_kernel(const choose_job job) {
     enum {
         WORDS = PER * THREADS * 4 / 32,
         EACH = (WORDS + THREADS - 1) / THREADS,
-        GROUPS = CLUSTER ? 1 : PER < 4 ? PER : 4 // of a thread
+        GROUPS = CLUSTER   ? 1
+                 : PER < 4 ? PER
+                           : 4 // of a thread
     };
     __shared__ digits_shared sh;
     __shared__ cluster_shared all;

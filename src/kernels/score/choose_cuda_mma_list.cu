@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(FAILED_THREADS, 1) qsa_choose_mma_failed_kerne
 #pragma unroll
             for (int k = 0; k < CHUNKS; k++) {
                 const int32_t block = (c + k) * 16 + (lane >> 2);
-                const uint32_t place[2] = {
-                    block < blocks ? (uint32_t)choose_key_row(job, table, block) : NO_KEY,
-                    block + 8 < blocks ? (uint32_t)choose_key_row(job, table, block + 8) : NO_KEY};
+                const uint32_t place[2] = {block < blocks ? (uint32_t)choose_key_row(job, table, block) : NO_KEY,
+                                           block + 8 < blocks ? (uint32_t)choose_key_row(job, table, block + 8)
+                                                              : NO_KEY};
                 load_keys(job, place, q, a[k]);
             }
 #pragma unroll
