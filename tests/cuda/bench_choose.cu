@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-void stamp_choose(const qsa_cuda_choose_args *args, const choose_tuning *tuning);
-
 static void *flush_memory;
 enum { FLUSH = 256 << 20 };
 
@@ -84,7 +82,7 @@ static void prompt_line(batch *b, const choose_tuning &t, const char *what) {
     set_tuning(b, t);
     const double cold = time_once(*b, 1, 20), hot = time_once(*b, 0, 20), graph = time_graph(*b, 5, 0);
     int32_t failed = 0;
-    if (t.list_rows)
+    if (t.lists == 1)
         MUST(cudaMemcpy(&failed, (char *)b->args.scratch + qsa_choose_mma_failed_at(&b->args.cache, b->args.count, b->args.most_cells, &t),
                         4, cudaMemcpyDeviceToHost));
     double of[3];
@@ -98,35 +96,21 @@ static void prompt_line(batch *b, const choose_tuning &t, const char *what) {
     fflush(stdout);
 }
 
-static void time_prompt(int32_t cells, int32_t page_cells, int32_t count, int all) {
-    world w = make_world(cells, 1, page_cells, QSA_F16, RANDOM, 1);
+static void time_prompt(int32_t cells, int32_t count) {
+    world w = make_world(cells, 1, 64, QSA_F16, RANDOM, 1);
     std::vector<qsa_cuda_row> rows;
     for (int32_t i = 0; i < count; i++)
         rows.push_back(row_of(cells - count + 1 + i, 0));
     choose_tuning t = qsa_choose_mma_defaults();
     batch b = make_batch(w, rows, 0, 2, t, QSA_RULE_OFFICIAL, 0);
-    printf("%d rows x %d cells, pages of %d, scratch %.1f MiB\n", count, cells, page_cells, (double)b.args.scratch_bytes / 1048576.0);
+    printf("%d rows x %d cells, scratch %.1f MiB\n", count, cells, (double)b.args.scratch_bytes / 1048576.0);
+    t.lists = 1;
     prompt_line(&b, t, "by list");
-    t.list_rows = 0;
+    t.lists = 0;
     prompt_line(&b, t, "all keys");
-    if (all) {
+    if (count == 2048 && (cells == 16384 || cells == 32768)) {
         t.keys_bytes = (size_t)1 << 30;
         prompt_line(&b, t, "all keys, all rows at once");
-        t.order = 2;
-        prompt_line(&b, t, "the same, order 2");
-        t = qsa_choose_mma_defaults();
-        t.order = 2;
-        prompt_line(&b, t, "by list, order 2");
-        t.order = 1, t.chained = 0;
-        prompt_line(&b, t, "by list, not chained");
-        t.chained = 1, t.margin = 3.0f;
-        prompt_line(&b, t, "by list, margin 3");
-        t.margin = 4.5f, t.prefer_threads = 64;
-        prompt_line(&b, t, "by list, select 64 threads");
-        t.prefer_threads = 256;
-        prompt_line(&b, t, "by list, select 256 threads");
-        t.prefer_threads = 0, t.planes = 2;
-        prompt_line(&b, t, "by list, 2 planes");
     }
     free_batch(&b);
     free_world(&w);
@@ -139,48 +123,28 @@ static void decode_line(const world &w, const std::vector<qsa_cuda_row> &rows, c
     const double scores = time_graph(b, 20, 0);
     b.tuning.parts = 2;
     const double selects = time_graph(b, 20, 0);
-    b.tuning.parts = 7;
-    printf("  %-44s hot %7.2f  cold %7.2f  scores %7.2f  select %7.2f us\n", what, hot, cold, scores, selects);
+    printf("  %-36s hot %7.2f  cold %7.2f  scores %7.2f  select %7.2f us\n", what, hot, cold, scores, selects);
     fflush(stdout);
-    if (rows.size() == 1 && t.planes == 1 && !t.natural && t.chained && t.prefer_threads == 0 && t.rows_path > 0) {
-        MUST(qsa_choose_mma_tuned(&b.args, &b.tuning, nullptr));
-        stamp_choose(&b.args, &b.tuning);
-    }
     free_batch(&b);
 }
 
 static void time_decode(int32_t cells) {
     world w = make_world(cells, 1, 64, QSA_F16, RANDOM, 1);
     char what[96];
-    printf("decode at %d cells, by graph\n", cells);
-    for (int count : {1, 4, 8, 16, 64}) {
+    printf("decode at %d cells, one sequence, by graph\n", cells);
+    for (int count : {1, 8, 16, 64}) {
         std::vector<qsa_cuda_row> rows;
         for (int i = 0; i < count; i++)
             rows.push_back(row_of(cells - count + 1 + i, 0));
         choose_tuning t = qsa_choose_mma_defaults();
-        snprintf(what, sizeof what, "%d row(s), one sequence", count);
+        snprintf(what, sizeof what, "%d row(s)", count);
         decode_line(w, rows, t, what);
         if (count == 1) {
-            t.natural = 1;
-            decode_line(w, rows, t, "  natural");
-            t.natural = 0, t.chained = 0;
+            t.digits = 0;
+            decode_line(w, rows, t, "  selection from memory");
+            t.digits = 1, t.chained = 0;
             decode_line(w, rows, t, "  not chained");
-            t.chained = 1, t.prefer_threads = 256;
-            decode_line(w, rows, t, "  select with 256 threads");
-            t.prefer_threads = 512;
-            decode_line(w, rows, t, "  select with 512 threads");
-            t.prefer_threads = 0, t.planes = 2;
-            decode_line(w, rows, t, "  2 planes");
-            t.planes = 1;
         }
-        if (count >= 16) {
-            t.list_rows = 1;
-            decode_line(w, rows, t, "  by list");
-            t.list_rows = 0;
-        }
-        t.natural = 0;
-        t.rows_path = count <= t.rows_path ? 0 : 64;
-        decode_line(w, rows, t, t.rows_path ? "  the same through mma.sync" : "  the same through wgmma");
     }
     free_world(&w);
 }
@@ -188,7 +152,7 @@ static void time_decode(int32_t cells) {
 static void time_sequences(int32_t cells) {
     world w = make_world(cells, 64, 64, QSA_F16, RANDOM, 1);
     printf("64 sequences at %d cells, by graph\n", cells);
-    for (int count : {4, 16, 64}) {
+    for (int count : {4, 16, 32, 64}) {
         std::vector<qsa_cuda_row> rows;
         for (int i = 0; i < count; i++)
             rows.push_back(row_of(cells - i, i));
@@ -204,20 +168,13 @@ int main(int argc, char **argv) {
     const int wrong = argc > 1 && !strcmp(argv[1], "time") ? 0 : check_choose();
     if (argc > 1 && !strcmp(argv[1], "check"))
         return wrong != 0;
-    time_prompt(32768, 64, 2048, 1);
-    time_prompt(131072, 64, 2048, 1);
-    time_prompt(131072, 256, 2048, 0);
-    time_prompt(8192, 64, 2048, 0);
-    time_prompt(16384, 64, 2048, 0);
-    time_prompt(524288, 64, 2048, 0);
-    time_prompt(1048576, 64, 2048, 0);
-    time_prompt(32768, 64, 512, 0);
-    time_prompt(131072, 64, 512, 0);
-    time_prompt(131072, 64, 128, 0);
-    time_prompt(32768, 64, 64, 0);
-    time_decode(32768);
-    time_decode(131072);
-    time_decode(262144);
+    for (int32_t cells : {32768, 131072, 262144})
+        time_decode(cells);
     time_sequences(32768);
+    for (int32_t cells : {8192, 16384, 32768, 65536, 131072})
+        time_prompt(cells, 2048);
+    time_prompt(32768, 512);
+    time_prompt(131072, 512);
+    time_prompt(131072, 128);
     return wrong != 0;
 }

@@ -37,14 +37,13 @@ typedef struct choose_job {
     const qsa_cuda_row *rows;
     int32_t first, count;
     const int32_t *tables;
-    int32_t table_pages, page_blocks, page_shift; // page_shift: log2 of page_blocks, -1: no power of two
+    int32_t table_pages, page_blocks;
+    uint64_t page_part; // 2^40 / page_blocks, rounded up: exact for blocks and pages below 2^20
     const void *block_keys;
     const float *index_q;
-    const uint16_t *planes; // [rows][planes][heads][dim], made by the prepare kernel, by row of the batch
-    const float *scales;    // [rows] a key is the bits of sum * scale
-    uint32_t *keys;         // [count][stride]
-    uint32_t *best;         // [count][stride / 8]
-    int32_t stride;         // a multiple of 128
+    uint32_t *keys; // [count][stride]
+    uint32_t *best; // [count][stride / 8], null: not wanted
+    int32_t stride; // a multiple of 128
     int32_t ratio, blocks_budget, free_cells, rule, identity;
     // Rows by list: only scores that reach the row's bar, which a sample of its blocks gives, are kept.
     int32_t sample;                // scores: only of one block in so many, 0 or 1: of all
@@ -60,23 +59,22 @@ typedef struct choose_job {
     qsa_cuda_selection selection;
 } choose_job;
 
-// What the tuning bench varies; the defaults are choose_tuning_default's.
+// What the tuning bench varies; the defaults are qsa_choose_mma_defaults'.
 typedef struct choose_tuning {
-    size_t keys_bytes;      // limit of keys + best of a sub-batch: what stays in L2
-    int32_t order;          // wgmma kernel: 1 a warpgroup waits until the other has issued, 2 until it has finished
-    int32_t planes;         // 1, 2: f16 queries; bf16 keys always take 2
-    int32_t rows_path;      // batches of at most so many rows take the mma.sync kernel
-    int32_t natural;        // mma.sync: 1: k in its natural place, 0: 8-byte loads
-    int32_t chained;        // programmatic dependent launches
-    int32_t parts;          // 7: all; of these 4: by list the sample and the bars, 1: scores, 2: selection (timing)
-    int32_t list_rows;      // batches of at least so many rows go by list; 0: none
-    float margin;           // the bar lies below the expected place in the sample by so many deviations
-    int32_t prefer_threads; // select: 0 by itself, else so many threads
+    size_t keys_bytes; // limit of keys + best of a sub-batch: what stays in L2
+    int32_t planes;    // 1, 2: f16 queries; bf16 keys always take 2
+    int32_t rows_path; // batches of at most so many rows take the mma.sync kernel
+    int32_t digits;    // selection in registers where the keys fit
+    int32_t chained;   // programmatic dependent launches
+    int32_t parts;     // 7: all; of these 4: by list the sample and the bars, 1: scores, 2: selection (timing)
+    int32_t lists;     // batches go by list: 0 none, 1 all, 2 large ones
+    float margin;      // the bar lies below the expected place in the sample by so many deviations
 } choose_tuning;
 
 typedef struct choose_launch {
     cudaStream_t stream;
     int chained;
+    int cluster; // thread blocks of a cluster, 0: none
     int bf16;
     int sms;
 } choose_launch;
@@ -92,12 +90,14 @@ size_t qsa_choose_mma_failed_at(const qsa_cuda_cache *cache, int32_t count, int3
 int32_t qsa_choose_mma_sub_rows(int32_t ratio, int32_t count, int32_t most_cells, const choose_tuning *tuning, int sms,
                                 int32_t *stride);
 
-cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &launch, int planes, int order, int splits);
-cudaError_t choose_launch_rows(const choose_job &job, const choose_launch &launch, int planes, int natural);
-cudaError_t choose_launch_select(const choose_job &job, const choose_launch &launch, int32_t most_blocks,
-                                 int prefer_threads);
+cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &launch, int planes, int splits);
+cudaError_t choose_launch_rows(const choose_job &job, const choose_launch &launch, int planes);
+cudaError_t choose_launch_select(const choose_job &job, const choose_launch &launch, int32_t most_blocks);
+// Whether the keys of a row fit in registers, and the selection from these.
+int choose_by_digits(int32_t count, int32_t most_blocks, int sms, int major);
+cudaError_t choose_launch_digits(const choose_job &job, const choose_launch &launch, int32_t most_blocks, int major);
 cudaError_t choose_launch_bars(const choose_job &job, const choose_launch &launch, int32_t most_sampled);
-cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &launch, int prefer_threads);
+cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &launch);
 cudaError_t choose_launch_failed(const choose_job &job, const choose_launch &launch, int planes);
 
 static inline cudaError_t choose_launch_kernel(const void *kernel, dim3 grid, dim3 block, size_t shared,
@@ -107,11 +107,18 @@ static inline cudaError_t choose_launch_kernel(const void *kernel, dim3 grid, di
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = launch.stream;
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = launch.chained ? 1 : 0;
+    cudaLaunchAttribute attributes[2] = {};
+    config.attrs = attributes;
+    if (launch.chained) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (launch.cluster) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+        attributes[config.numAttrs].val.clusterDim.x = (unsigned)launch.cluster;
+        attributes[config.numAttrs].val.clusterDim.y = 1;
+        attributes[config.numAttrs++].val.clusterDim.z = 1;
+    }
     void *args[] = {(void *)&job};
     return cudaLaunchKernelExC(&config, kernel, args);
 }
@@ -183,8 +190,12 @@ static __device__ __forceinline__ bool choose_tile_shared(const choose_job &job,
     return all >= 8 * sequences;
 }
 
+static __device__ __forceinline__ int32_t choose_page(const choose_job &job, int32_t block) {
+    return (int32_t)((uint64_t)(uint32_t)block * job.page_part >> 40);
+}
+
 static __device__ __forceinline__ int64_t choose_key_row(const choose_job &job, const int32_t *table, int32_t block) {
-    const int32_t page = job.page_shift >= 0 ? block >> job.page_shift : block / job.page_blocks;
+    const int32_t page = choose_page(job, block);
     return (int64_t)table[page] * job.page_blocks + (block - page * job.page_blocks);
 }
 

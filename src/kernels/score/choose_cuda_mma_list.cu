@@ -14,6 +14,7 @@ enum {
     LISTED_HELD = 3072,
     LISTED_PARTS = 1024, // most parts of a row
     LANES = 8,           // threads a part
+    LISTED_THREADS = 128,
     FAILED_THREADS = 256
 };
 
@@ -58,7 +59,6 @@ template <int WARPS> __global__ void __launch_bounds__(WARPS * 32) qsa_choose_mm
 }
 
 // The row's list in shared memory; 0 if it does not do.
-template <int LISTED_THREADS>
 static __device__ __forceinline__ int32_t collect(const choose_job &job, const select_row &row, select_shared *sh,
                                                   int32_t *before, uint32_t *most, int *turn) {
     const int32_t parts = job.list_parts, per = (parts + LISTED_THREADS - 1) / LISTED_THREADS;
@@ -97,7 +97,6 @@ static __device__ __forceinline__ int32_t collect(const choose_job &job, const s
     return total;
 }
 
-template <int LISTED_THREADS>
 __global__ void __launch_bounds__(LISTED_THREADS, 1024 / LISTED_THREADS)
     qsa_choose_mma_listed_kernel(const choose_job job) {
     extern __shared__ uint4 dynamic[];
@@ -119,7 +118,7 @@ __global__ void __launch_bounds__(LISTED_THREADS, 1024 / LISTED_THREADS)
     clear_bitmaps(row, words, LISTED_THREADS);
     int turn = 0;
     uint32_t most = 0;
-    const int32_t n = collect<LISTED_THREADS>(job, row, &sh, before, &most, &turn);
+    const int32_t n = collect(job, row, &sh, before, &most, &turn);
     if (n == 0) {
         if (threadIdx.x == 0) {
             const int32_t to = atomicAdd(job.failed, 1);
@@ -152,13 +151,18 @@ __global__ void __launch_bounds__(FAILED_THREADS, 1) qsa_choose_mma_failed_kerne
         const int32_t blocks = choose_scored(job, row, &sequence);
         const int32_t *table = job.tables + (int64_t)sequence * job.table_pages;
         uint32_t b[PLANES][2][STEPS][2];
-        const float scale = load_queries<PLANES, BF16, false>(job, row, lane, b);
+        const float scale = load_queries<PLANES, BF16>(job, row, lane, b);
         const int32_t chunks = (blocks + 15) / 16;
         for (int32_t c = ((int32_t)threadIdx.x / 32) * CHUNKS; c < chunks; c += FAILED_THREADS / 32 * CHUNKS) {
             uint2 a[CHUNKS][2][STEPS];
 #pragma unroll
-            for (int k = 0; k < CHUNKS; k++)
-                load_keys<false>(job, table, (c + k) * 16 + (lane >> 2), blocks, q, a[k]);
+            for (int k = 0; k < CHUNKS; k++) {
+                const int32_t block = (c + k) * 16 + (lane >> 2);
+                const uint32_t place[2] = {block < blocks ? (uint32_t)choose_key_row(job, table, block) : NO_KEY,
+                                           block + 8 < blocks ? (uint32_t)choose_key_row(job, table, block + 8)
+                                                              : NO_KEY};
+                load_keys(job, place, q, a[k]);
+            }
 #pragma unroll
             for (int k = 0; k < CHUNKS; k++) // row 0 of the four alone has blocks
                 score_chunk<PLANES, BF16>(own, a[k], b, scale, 0, q == 0 ? blocks : 0, c + k, lane);
@@ -184,12 +188,9 @@ cudaError_t choose_launch_bars(const choose_job &job, const choose_launch &at, i
     return choose_launch_kernel(kernel, dim3((unsigned)job.count), dim3(32 * warps), 0, at, job);
 }
 
-cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &at, int prefer_threads) {
-    const unsigned threads = prefer_threads == 64 || prefer_threads == 256 ? (unsigned)prefer_threads : 128;
-    const void *kernel = threads == 64    ? (const void *)qsa_choose_mma_listed_kernel<64>
-                         : threads == 128 ? (const void *)qsa_choose_mma_listed_kernel<128>
-                                          : (const void *)qsa_choose_mma_listed_kernel<256>;
-    return launch(kernel, (unsigned)job.count, threads, LISTED_HELD * 8 + (size_t)job.stride / 32 * 8, job, at);
+cudaError_t choose_launch_listed(const choose_job &job, const choose_launch &at) {
+    return launch((const void *)qsa_choose_mma_listed_kernel, (unsigned)job.count, LISTED_THREADS,
+                  LISTED_HELD * 8 + (size_t)job.stride / 32 * 8, job, at);
 }
 
 cudaError_t choose_launch_failed(const choose_job &job, const choose_launch &at, int planes) {

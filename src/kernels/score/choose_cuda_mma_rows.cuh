@@ -10,6 +10,8 @@
 #include "kernels/score/choose_cuda_mma.cuh"
 #include "kernels/score/choose_cuda_mma_planes.cuh"
 
+#define NO_KEY 0xffffffffu
+
 enum { WARPS = 8, STEPS = CHOOSE_DIM / 16, CHUNKS = 2 };
 
 template <bool BF16>
@@ -27,8 +29,8 @@ static __device__ __forceinline__ void multiply(float c[4], const uint32_t a[4],
 }
 
 // The B fragments of four rows. Thread (g, q) holds column g: row g / 2, head 2 t + g % 2; the eight lanes with one g / 2
-// hold all of that row. NATURAL: register r of step s is dims 16 s + 8 r + 2 q, + 1; else 16 s + 4 q + 2 r, + 1.
-template <int PLANES, bool BF16, bool NATURAL>
+// hold all of that row. Register r of step s is dims 16 s + 4 q + 2 r, + 1.
+template <int PLANES, bool BF16>
 static __device__ __forceinline__ float load_queries(const choose_job &job, int32_t first, int lane,
                                                      uint32_t b[PLANES][2][STEPS][2]) {
     const int g = lane >> 2, q = lane & 3;
@@ -43,9 +45,6 @@ static __device__ __forceinline__ float load_queries(const choose_job &job, int3
                 job.index_q + ((int64_t)(job.first + row) * CHOOSE_HEADS + 2 * t + (g & 1)) * CHOOSE_DIM + 16 * s;
             if (row >= job.count) {
                 x[t][s][0] = x[t][s][1] = x[t][s][2] = x[t][s][3] = 0.0f;
-            } else if (NATURAL) {
-                const float2 u = *(const float2 *)(from + 2 * q), v = *(const float2 *)(from + 2 * q + 8);
-                x[t][s][0] = u.x, x[t][s][1] = u.y, x[t][s][2] = v.x, x[t][s][3] = v.y;
             } else {
                 const float4 u = *(const float4 *)(from + 4 * q);
                 x[t][s][0] = u.x, x[t][s][1] = u.y, x[t][s][2] = u.z, x[t][s][3] = u.w;
@@ -75,24 +74,17 @@ static __device__ __forceinline__ float load_queries(const choose_job &job, int3
     return __shfl_sync(0xffffffffu, choose_scale(e), q * 8); // of row q, whose keys this thread will write
 }
 
-// A fragments of 16 blocks: rows g and g + 8. Blocks from `end` on are not read.
-template <bool NATURAL>
-static __device__ __forceinline__ void load_keys(const choose_job &job, const int32_t *table, int32_t block,
-                                                 int32_t end, int q, uint2 a[2][STEPS]) {
-    const char *keys = (const char *)job.block_keys;
+// A fragments of 16 blocks: keys g and g + 8, by their rows in memory; NO_KEY reads nothing.
+static __device__ __forceinline__ void load_keys(const choose_job &job, const uint32_t place[2], int q,
+                                                 uint2 a[2][STEPS]) {
+    const char *keys = (const char *)job.block_keys + 8 * q;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        if (block + 8 * h < end) {
-            const char *from = keys + choose_key_row(job, table, block + 8 * h) * (2 * CHOOSE_DIM);
+        const uint2 *from = (const uint2 *)(keys + (int64_t)place[h] * (2 * CHOOSE_DIM));
+        if (place[h] != NO_KEY) {
 #pragma unroll
-            for (int s = 0; s < STEPS; s++) {
-                if (NATURAL) {
-                    a[h][s].x = __ldg((const uint32_t *)(from + 32 * s + 4 * q));
-                    a[h][s].y = __ldg((const uint32_t *)(from + 32 * s + 4 * q + 16));
-                } else {
-                    a[h][s] = __ldg((const uint2 *)(from + 32 * s + 8 * q));
-                }
-            }
+            for (int s = 0; s < STEPS; s++)
+                a[h][s] = __ldg(from + 4 * s);
         } else {
 #pragma unroll
             for (int s = 0; s < STEPS; s++)
@@ -121,13 +113,15 @@ static __device__ __forceinline__ void score_chunk(const choose_job &job, const 
     low = chunk * 16 + g < blocks ? low : CHOOSE_MASKED;
     high = chunk * 16 + g + 8 < blocks ? high : CHOOSE_MASKED;
     uint32_t best = max(low, high);
-    best = max(best, __shfl_xor_sync(0xffffffffu, best, 4));
-    best = max(best, __shfl_xor_sync(0xffffffffu, best, 8));
+    if (job.best) {
+        best = max(best, __shfl_xor_sync(0xffffffffu, best, 4));
+        best = max(best, __shfl_xor_sync(0xffffffffu, best, 8));
+    }
     if (chunk * 16 < blocks) {
         uint32_t *to = job.keys + (int64_t)row * job.stride + chunk * 16 + (g >> 1) * 4 + (g & 1);
         to[0] = low;
         to[2] = high;
-        if ((g & 3) == 0)
+        if (job.best && (g & 3) == 0)
             job.best[(int64_t)row * (job.stride / CHOOSE_GROUP) + chunk * 2 + (g >> 2)] = best;
     }
 }

@@ -22,17 +22,14 @@ template <int THREADS, int PER> static cudaError_t launch(const choose_job &job,
     return choose_launch_kernel(kernel, dim3((unsigned)job.count), dim3(THREADS), shared, launch, job);
 }
 
-cudaError_t choose_launch_select(const choose_job &job, const choose_launch &at, int32_t most_blocks,
-                                 int prefer_threads) {
+cudaError_t choose_launch_select(const choose_job &job, const choose_launch &at, int32_t most_blocks) {
     const int32_t groups = (most_blocks + 7) / 8 + 1;
     // Few rows: more threads each, for the time of one.
-    const int threads = prefer_threads ? prefer_threads : job.count <= at.sms && groups > 2048 ? 1024 : 256;
+    const int threads = job.count <= at.sms && groups > 2048 ? 1024 : 256;
     if (threads >= 1024)
         return groups <= 4096   ? launch<1024, 4>(job, at)
                : groups <= 8192 ? launch<1024, 8>(job, at)
                                 : launch<1024, 16>(job, at);
-    if (threads == 512)
-        return groups <= 4096 ? launch<512, 8>(job, at) : launch<512, 16>(job, at);
     if (groups <= 1024)
         return launch<256, 4>(job, at);
     if (groups <= 2048)

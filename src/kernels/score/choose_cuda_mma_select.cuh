@@ -16,10 +16,6 @@
 
 #include "kernels/score/choose_cuda_mma_select_all.cuh"
 
-#ifndef CHOOSE_STAMP // what a bench may put between the steps
-#define CHOOSE_STAMP(step)
-#endif
-
 // Step 1. The bar, 0 if there is none or too many 8s reach it. fold: consecutive 8s that share a register.
 template <int THREADS, int PER>
 static __device__ __forceinline__ uint32_t find_hits(const select_row &row, select_shared *sh, int32_t fold,
@@ -41,15 +37,12 @@ static __device__ __forceinline__ uint32_t find_hits(const select_row &row, sele
         least = min(least, m[r] ? m[r] : 0xffffffffu);
         some += m[r] != 0;
     }
-    CHOOSE_STAMP(2)
     most = reduce<THREADS, MAX>(sh, most, turn);
-    CHOOSE_STAMP(3)
     uint32_t low = reduce<THREADS, MIN>(sh, least, turn), high = most + 1;
     int32_t reach = (int32_t)reduce<THREADS, SUM>(sh, (uint32_t)some, turn);
     *largest = most;
     if (reach < row.take)
         return 0;
-    CHOOSE_STAMP(4)
     while (high - low > 1 && reach > row.take + row.take / 8) {
         const uint32_t middle = low + (high - low) / 2;
         int32_t n = 0;
@@ -64,7 +57,6 @@ static __device__ __forceinline__ uint32_t find_hits(const select_row &row, sele
     }
     if (reach > HITS)
         return 0;
-    CHOOSE_STAMP(5)
     int32_t n = 0;
 #pragma unroll
     for (int r = 0; r < PER; r++)
@@ -142,7 +134,6 @@ template <int THREADS, int IN_REGISTERS = 4>
 static __device__ __forceinline__ select_bar among_held(const select_row &row, select_shared *sh, int32_t n,
                                                         int32_t reach, uint32_t low, uint32_t most, int cut,
                                                         int *turn) {
-    CHOOSE_STAMP(7)
     uint32_t own[IN_REGISTERS], high = most + 1;
     int32_t over = 0; // keys from `high` on
 #pragma unroll
@@ -165,7 +156,6 @@ static __device__ __forceinline__ select_bar among_held(const select_row &row, s
             high = middle, over = c;
     }
     select_bar bar = {low, row.take - over};
-    CHOOSE_STAMP(8)
     if (reach == row.take) {
         bar.key = low - 1;
         bar.wanted = 0;
@@ -277,11 +267,9 @@ static __device__ __forceinline__ void end_row(const choose_job &job, const sele
 template <int THREADS, int PER>
 static __device__ __forceinline__ void select_by_keys(const choose_job &job, select_shared *sh, uint4 *dynamic,
                                                       int64_t at, const uint32_t *keys, const uint32_t *best) {
-    CHOOSE_STAMP(0)
     const select_task task = begin_row<THREADS>(job, sh, at);
     if (task.take == 0)
         return;
-    CHOOSE_STAMP(1)
     const int32_t blocks = task.blocks;
     select_row row;
     row.keys = keys;
@@ -311,15 +299,12 @@ static __device__ __forceinline__ void select_by_keys(const choose_job &job, sel
     } else {
         const int32_t groups = (blocks + 15) / 16 * 2, fold = (groups + THREADS * PER - 1) / (THREADS * PER);
         const uint32_t low = find_hits<THREADS, PER>(row, sh, fold, &most, &turn);
-        CHOOSE_STAMP(6)
         if (low != 0 && gather<THREADS>(row, sh, fold, low))
             bar = among_held<THREADS>(row, sh, sh->held, sh->held, low, most, cut, &turn);
         else
             bar = among_all<THREADS>(row, sh);
     }
-    CHOOSE_STAMP(9)
     end_row<THREADS>(job, row, sh, at, bar.wanted, task.cut_cells, &turn);
-    CHOOSE_STAMP(10)
 }
 
 static inline size_t select_bytes(const choose_job &job) {

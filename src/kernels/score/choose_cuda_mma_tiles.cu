@@ -30,6 +30,7 @@ enum {
 
 typedef struct tile_rows {
     choose_tile tile;
+    float scale[CHOOSE_TILE_ROWS];
     uint64_t landed[4], full[4], empty[4];
 } tile_rows;
 
@@ -177,7 +178,7 @@ static __device__ __forceinline__ void list_keys(list_part *part, const float (&
         list_keys_of<false>(part, c, scale, blocks, start, q);
 }
 
-template <int PLANES, bool BF16, int STAGES, int ORDER, bool LIST>
+template <int PLANES, bool BF16, int STAGES, bool LIST>
 static __device__ __forceinline__ void consume(const choose_job &job, const tile_rows &rows, uint32_t queries,
                                                uint32_t stages, int group, int thread) {
     const uint32_t full = (uint32_t)__cvta_generic_to_shared(rows.full),
@@ -185,7 +186,7 @@ static __device__ __forceinline__ void consume(const choose_job &job, const tile
     const int lane = thread & 31, q = lane & 3;
     const int32_t in_tile = group * 32 + (thread >> 5) * 8 + (lane >> 2), row = blockIdx.y * CHOOSE_TILE_ROWS + in_tile;
     const int32_t own_blocks = rows.tile.blocks[in_tile], own_sequence = rows.tile.sequence[in_tile];
-    const float scale = own_blocks > 0 ? job.scales[job.first + row] : 0.0f;
+    const float scale = rows.scale[in_tile];
     const int64_t part_at = ((int64_t)row * gridDim.x + blockIdx.x) * 4 + q;
     list_part part = {};
     if (LIST) {
@@ -213,11 +214,8 @@ static __device__ __forceinline__ void consume(const choose_job &job, const tile
                 product<BF16>(c[1], describe(a + 64 * PANEL), b, p + k > 0);
             }
         product_commit();
-        if (ORDER == 1)
-            named_arrive(2 - group, 256);
+        named_arrive(2 - group, 256);
         product_wait();
-        if (ORDER == 2)
-            named_arrive(2 - group, 256);
         if (lane == 0)
             barrier_arrive(empty + 8 * stage);
         if (LIST)
@@ -231,9 +229,40 @@ static __device__ __forceinline__ void consume(const choose_job &job, const tile
         job.list_held[part_at] = part.over ? CHOOSE_OVER : (uint32_t)(part.next - part.to);
 }
 
+// Eight rows, by one warp: row r, head h is row 128 (r / 32) + 64 (h / 2) + 16 (r % 32 / 8) + 8 (h % 2) + r % 8.
+template <int PLANES, bool BF16>
+static __device__ __forceinline__ void load_tile_queries(const choose_job &job, tile_rows *rows, unsigned char *queries,
+                                                         int32_t first) {
+    const uint32_t lane = threadIdx.x & 31;
+    const int64_t row = job.first + blockIdx.y * CHOOSE_TILE_ROWS + first;
+    const float4 *from = (const float4 *)(job.index_q + row * CHOOSE_HEADS * CHOOSE_DIM);
+#pragma unroll 2
+    for (int i = 0; i < 8; i++) {
+        const uint32_t r = (uint32_t)(first + i);
+        const bool live = rows->tile.blocks[r] > 0;
+        float4 x[CHOOSE_HEADS];
+#pragma unroll
+        for (int h = 0; h < CHOOSE_HEADS; h++)
+            x[h] = live ? from[(i * CHOOSE_HEADS + h) * 32 + lane] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        const int e = query_exponent(x);
+        const float down = choose_power(-e);
+#pragma unroll
+        for (uint32_t h = 0; h < CHOOSE_HEADS; h++) {
+            const query_planes of = query_halves<BF16>(x[h], down);
+            const uint32_t at = (r >> 5) * 128 + (h >> 1) * 64 + (r >> 3 & 3) * 16 + (h & 1) * 8 + (r & 7);
+            unsigned char *to = queries + swizzled(QUERY_ROWS, at, lane >> 1) + (lane & 1) * 8;
+            *(uint2 *)to = of.half;
+            if (PLANES == 2)
+                *(uint2 *)(to + QUERY_BYTES) = of.rest;
+        }
+        if (lane == 0)
+            rows->scale[r] = choose_scale(e);
+    }
+}
+
 #endif
 
-template <int PLANES, bool BF16, int STAGES, int ORDER, bool LIST>
+template <int PLANES, bool BF16, int STAGES, bool LIST>
 __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const choose_job job) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ unsigned char dynamic[];
@@ -251,8 +280,11 @@ __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const 
     }
     choose_chain();
     const bool shared = choose_tile_shared(job, blockIdx.y, &rows.tile);
-    if (LIST && thread == 0 && blockIdx.x == 0)
+    if (LIST && thread == 0 && blockIdx.x == 0) {
         job.listed[blockIdx.y] = shared;
+        if (blockIdx.y == 0)
+            job.failed[0] = 0;
+    }
     if (!shared)
         return;
     if (group == 2) {
@@ -263,34 +295,20 @@ __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const 
             pass_on<STAGES>(rows);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
-        // queries: row r, head h is row 128 (r / 32) + 64 (h / 2) + 16 (r % 32 / 8) + 8 (h % 2) + r % 8; a warpgroup its own
-        const int head = thread >> 4 & 3, piece = thread & 15;
-#pragma unroll 4
-        for (int i = 0; i < 16 * PLANES; i++) {
-            const int plane = i >> 4, r = group * 32 + (thread >> 6 & 1) + 2 * (i & 15);
-            const uint32_t at = (r >> 5) * 128 + (head >> 1) * 64 + (r >> 3 & 3) * 16 + (head & 1) * 8 + (r & 7);
-            if (rows.tile.blocks[r] > 0)
-                copy16(queries + plane * QUERY_BYTES + swizzled(QUERY_ROWS, at, piece),
-                       job.planes +
-                           (((int64_t)(job.first + blockIdx.y * CHOOSE_TILE_ROWS + r) * PLANES + plane) * CHOOSE_HEADS +
-                            head) *
-                               CHOOSE_DIM +
-                           piece * 8);
-        }
-        copies_commit();
-        copies_wait<0>();
+        load_tile_queries<PLANES, BF16>(job, &rows, dynamic + (queries - (uint32_t)__cvta_generic_to_shared(dynamic)),
+                                        group * 32 + (thread >> 5 & 3) * 8);
         fence_async();
         named_sync(3 + group, 128);
-        consume<PLANES, BF16, STAGES, ORDER, LIST>(job, rows, queries, stages, group, thread & 127);
+        consume<PLANES, BF16, STAGES, LIST>(job, rows, queries, stages, group, thread & 127);
     }
 #else
     __trap(); // built for no sm_90a: loud, not wrong
 #endif
 }
 
-template <int PLANES, bool BF16, int STAGES, int ORDER, bool LIST>
+template <int PLANES, bool BF16, int STAGES, bool LIST>
 static cudaError_t launch(const choose_job &job, const choose_launch &launch, int splits) {
-    const void *kernel = (const void *)qsa_choose_mma_tiles_kernel<PLANES, BF16, STAGES, ORDER, LIST>;
+    const void *kernel = (const void *)qsa_choose_mma_tiles_kernel<PLANES, BF16, STAGES, LIST>;
     const size_t shared = 1024 + PLANES * QUERY_BYTES + STAGES * STAGE_BYTES;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error != cudaSuccess)
@@ -299,13 +317,11 @@ static cudaError_t launch(const choose_job &job, const choose_launch &launch, in
     return choose_launch_kernel(kernel, grid, dim3(THREADS), shared, launch, job);
 }
 
-cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &at, int planes, int order, int splits) {
+cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &at, int planes, int splits) {
     const bool list = job.lists != nullptr;
     if (at.bf16)
-        return list ? launch<2, true, 3, 1, true>(job, at, splits) : launch<2, true, 3, 1, false>(job, at, splits);
+        return list ? launch<2, true, 3, true>(job, at, splits) : launch<2, true, 3, false>(job, at, splits);
     if (planes == 2)
-        return list ? launch<2, false, 3, 1, true>(job, at, splits) : launch<2, false, 3, 1, false>(job, at, splits);
-    if (order == 2)
-        return list ? launch<1, false, 4, 2, true>(job, at, splits) : launch<1, false, 4, 2, false>(job, at, splits);
-    return list ? launch<1, false, 4, 1, true>(job, at, splits) : launch<1, false, 4, 1, false>(job, at, splits);
+        return list ? launch<2, false, 3, true>(job, at, splits) : launch<2, false, 3, false>(job, at, splits);
+    return list ? launch<1, false, 4, true>(job, at, splits) : launch<1, false, 4, false>(job, at, splits);
 }
