@@ -150,8 +150,13 @@ struct raw_rows {
         }
         for (int32_t i = 0; i < rows; i++)
             for (int32_t h = 0; h < heads; h++)
-                for (int32_t e = 0; e < dim; e++)
-                    put(base + i * row_stride + h * head_stride, type, e, number(odd));
+                for (int32_t e = 0; e < dim; e++) {
+                    const float x = number(odd);
+                    unsigned char *at = base + i * row_stride + h * head_stride;
+                    put(at, type, e, x);
+                    if (x != x && size == 2 && (e & 1)) // a NaN that no conversion made
+                        memset(at + 2 * (size_t)e, 0xff, 2);
+                }
         b.up();
     }
     qsa_rows dev() {
