@@ -28,7 +28,7 @@ static __device__ uint32_t unit_word(int row, int k, bool half) {
     return u;
 }
 
-template <int WHICH> static __global__ void unit(float *out, bool swapped) {
+template <int WHICH> static __global__ void unit(float *out) {
     extern __shared__ __align__(1024) uint4 shared_bytes[];
     char *s = (char *)shared_bytes;
     const bool half = WHICH & 1;
@@ -48,9 +48,7 @@ template <int WHICH> static __global__ void unit(float *out, bool swapped) {
     qsa_wgmma_publish();
     __syncthreads();
     const uint32_t at = qsa_shared_address(s);
-    uint64_t b = half ? qsa_describe_blocks(at, (uint32_t)next_n) : qsa_describe_rows(at);
-    if (half && swapped)
-        b = (b & 0x3fff) | (b >> 32 & 0x3fff) << 16 | (b >> 16 & 0x3fff) << 32;
+    const uint64_t b = half ? qsa_describe_blocks(at, (uint32_t)next_n) : qsa_describe_rows(at);
     float f[n / 2];
     int32_t c[n / 2];
     qsa_wgmma_fence();
@@ -76,12 +74,12 @@ template <int WHICH> static __global__ void unit(float *out, bool swapped) {
         out[(row + i % 4 / 2 * 8) * n + i / 4 * 8 + 2 * t + (i & 1)] = half ? f[i] : (float)c[i];
 }
 
-template <int WHICH> static void check_unit(const char *name, bool swapped) {
+template <int WHICH> static void check_unit(const char *name) {
     const int n = WHICH == UNIT_S8_24 ? 24 : WHICH == UNIT_F16_16 ? 16 : 96, depth = WHICH & 1 ? 32 : 64;
     float *out;
     std::vector<float> got((size_t)64 * n);
     MUST(cudaMalloc((void **)&out, got.size() * 4));
-    unit<WHICH><<<1, 128, 32768>>>(out, swapped);
+    unit<WHICH><<<1, 128, 32768>>>(out);
     MUST(cudaDeviceSynchronize());
     MUST(cudaMemcpy(got.data(), out, got.size() * 4, cudaMemcpyDeviceToHost));
     MUST(cudaFree(out));
@@ -93,7 +91,7 @@ template <int WHICH> static void check_unit(const char *name, bool swapped) {
                 want += unit_a(m, k) * unit_b(j, k);
             wrong += got[(size_t)(m * n + j)] != (float)want;
         }
-    printf("product %-22s %s: %d of %d wrong\n", name, swapped ? "offsets swapped" : "", wrong, 64 * n);
+    printf("product %-22s: %d of %d wrong\n", name, wrong, 64 * n);
 }
 
 #endif

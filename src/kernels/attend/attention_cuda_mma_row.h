@@ -215,8 +215,8 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
-    qsa_trigger_dependents();
-    qsa_wait_dependency();                              // of a launch that overlaps what is before it; else nothing
+    qsa_wait_dependency();
+    qsa_trigger_dependents(); // only now: what follows may read the batch at once
     if (!a.rows[r].attends || (served && served[item])) // served: by qsa_attend_tiles
         return;
     const qsa_work work = qsa_work_of(a, r);

@@ -232,8 +232,8 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
                   warp = number % 4, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, heads = a.cache.geometry.heads / kv_heads;
     const int32_t block = gridDim.x - 1 - blockIdx.x, kv = block % kv_heads; // long rows first
-    qsa_trigger_dependents();
     qsa_wait_dependency();
+    qsa_trigger_dependents();
     const int32_t r = qsa_union_leader(a, block / kv_heads * QSA_UNION_ROWS, kv, served);
     if (r < 0)
         return;

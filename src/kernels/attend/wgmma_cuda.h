@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instructions that only sm_90a has, one function each: products of a warpgroup with operand B in shared memory, and what a
-// cluster of CTAs shares. Elsewhere nothing is generated, and kernels made of them are not launched.
+// The instructions that only sm_90a has, one function each: products of a warpgroup with operand B in shared memory.
+// Elsewhere nothing is generated, and kernels made of them are not launched.
 //
 // Products: A in registers, as m16n8kX of mma_cuda.h with warp w's rows at 16 w; so is C, columns 8 j + 2t, 2t + 1 in c[4 j ..].
 
@@ -9,10 +9,6 @@
 #define QSA_KERNELS_ATTEND_WGMMA_CUDA_H
 
 #include "kernels/attend/mma_cuda.h"
-
-#ifdef QSA_EMULATED
-#define QSA_WGMMA 1
-#else
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define QSA_WGMMA   1
@@ -130,63 +126,10 @@ QSA_DEVICE bool qsa_any_thread(bool x) { // of the CTA; a barrier
     return __syncthreads_or(x);
 }
 
-QSA_DEVICE uint32_t qsa_reduce_max(uint32_t x) {
-    return __reduce_max_sync(0xffffffffu, x);
-}
-
-QSA_DEVICE float qsa_shuffle_up(float x, int lanes) {
-    return __shfl_up_sync(0xffffffffu, x, lanes);
-}
-
 // What all lanes of the warp have anyway, so that the compiler knows it too.
 QSA_DEVICE int32_t qsa_uniform(int32_t x) {
     return __shfl_sync(0xffffffffu, x, 0);
 }
-
-QSA_DEVICE float qsa_shuffle_from(float x, int lane) {
-    return __shfl_sync(0xffffffffu, x, lane);
-}
-
-QSA_DEVICE int32_t qsa_cluster_rank(void) {
-    uint32_t r = 0;
-    QSA_SM90(("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)));
-    return (int32_t)r;
-}
-
-QSA_DEVICE int32_t qsa_cluster_size(void) {
-    uint32_t r = 1;
-    QSA_SM90(("mov.u32 %0, %%cluster_nctarank;" : "=r"(r)));
-    return (int32_t)r;
-}
-
-// What the cluster's CTAs wrote to their shared memory before is visible to all of them after.
-QSA_DEVICE void qsa_cluster_sync(void) {
-    QSA_SM90(("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"));
-}
-
-// Where CTA `rank` of the cluster has what lies at p here.
-QSA_DEVICE uint32_t qsa_cluster_address(const void *p, int32_t rank) {
-    uint32_t r = 0;
-    QSA_SM90(("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(qsa_shared_address(p)), "r"(rank)));
-    return r;
-}
-
-QSA_DEVICE float4 qsa_cluster_load4(uint32_t at) {
-    float4 v = make_float4(0, 0, 0, 0);
-    QSA_SM90(("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-              : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-              : "r"(at)
-              : "memory"));
-    return v;
-}
-
-QSA_DEVICE float2 qsa_cluster_load2(uint32_t at) {
-    float2 v = make_float2(0, 0);
-    QSA_SM90(("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at) : "memory"));
-    return v;
-}
-
-#endif
 
 // An operand with 128 bytes of k in a row: 16-byte pieces swizzled by row % 8, eights of rows 1,024 bytes apart. k advances by
 // bytes of the address; the panel is aligned to 1,024.
@@ -196,11 +139,7 @@ QSA_DEVICE uint64_t qsa_describe_rows(uint32_t at) {
 
 // Operand B of 8 x 8 halves in 128 bytes, rows are k: the next 8 k are 128 bytes further, the next 8 n next_n.
 QSA_DEVICE uint64_t qsa_describe_blocks(uint32_t at, uint32_t next_n) {
-#ifdef QSA_SWAP_OFFSETS // a check of what the machine takes which offset for
-    return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(next_n >> 4) << 16 | (uint64_t)(128 >> 4) << 32;
-#else
     return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(next_n >> 4) << 32;
-#endif
 }
 
 #endif
