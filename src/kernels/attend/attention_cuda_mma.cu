@@ -72,7 +72,7 @@ size_t qsa_attention_cuda_mma_scratch(const qsa_cuda_cache *cache, int32_t count
     return flags_bytes(g, count) + records_bytes(g, count, records);
 }
 
-static bool overlaps(void) { // programmatic launches came with 9.0
+static bool overlaps(void) {      // programmatic launches came with 9.0
     static signed char known[64]; // 1: no, 2: yes
     int device = 0, major = 0;
     if (cudaGetDevice(&device) != cudaSuccess)
@@ -139,10 +139,10 @@ int qsa_attention_cuda_mma_wide(void) {
     signed char *k = &known[device & 63];
     if (!*k) {
         cudaFuncAttributes attributes = {};
-        const bool yes =
-            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-            major == 9 && cudaFuncGetAttributes(&attributes, qsa_attend_rows_wide<3, false>) == cudaSuccess &&
-            attributes.binaryVersion == 90 && attributes.ptxVersion == 90;
+        const bool yes = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+                         major == 9 &&
+                         cudaFuncGetAttributes(&attributes, qsa_attend_rows_wide<3, false>) == cudaSuccess &&
+                         attributes.binaryVersion == 90 && attributes.ptxVersion == 90;
         *k = yes ? 2 : 1;
     }
     return *k == 2;

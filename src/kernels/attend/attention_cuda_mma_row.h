@@ -216,7 +216,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
     qsa_wait_dependency();
-    qsa_trigger_dependents(); // only now: what follows may read the batch at once
+    qsa_trigger_dependents();                           // only now: what follows may read the batch at once
     if (!a.rows[r].attends || (served && served[item])) // served: by qsa_attend_tiles
         return;
     const qsa_work work = qsa_work_of(a, r);

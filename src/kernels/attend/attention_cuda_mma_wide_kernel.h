@@ -77,16 +77,37 @@ QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum
     return inverse;
 }
 
-// A head that the geometry lacks is a copy that nobody reads.
-QSA_DEVICE const float4 *qsa_wide_query(const qsa_cuda_attention_args &a, int32_t r, int32_t kv, int32_t head) {
-    const int32_t heads = a.cache.geometry.heads / a.cache.geometry.kv_heads;
-    return (const float4 *)(a.q +
-                            ((int64_t)r * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM);
+// The queries of heads qsa_wide_head(j, warp). A head that the geometry lacks is a copy that nobody reads.
+template <int NT>
+QSA_DEVICE void qsa_wide_load_queries(float4 query[NT][2], const qsa_cuda_attention_args &a, int32_t r, int32_t kv,
+                                      int32_t warp, int32_t lane) {
+    const int32_t all = a.cache.geometry.heads, heads = all / a.cache.geometry.kv_heads;
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        const int32_t head = min(qsa_wide_head<NT>(j, warp), heads - 1);
+        const float4 *from = (const float4 *)(a.q + ((int64_t)r * all + kv * heads + head) * QSA_DIM) + 2 * lane;
+        query[j][0] = from[0], query[j][1] = from[1];
+    }
+}
+
+// Their planes and units, for products of threads behind the next barrier.
+template <int NT>
+QSA_DEVICE void qsa_wide_put_queries(qsa_wide_shared<NT> &shared, const float4 query[NT][2], int32_t warp,
+                                     int32_t lane) {
+    float unit[NT];
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        unit[j] = qsa_put_query<QSA_FORM_I8, QSA_QUERY_PANELS>(shared.planes[0], query[j][0], query[j][1], j, warp,
+                                                               lane, NT * 1024);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        if (lane == 0)
+            shared.unit[qsa_wide_head<NT>(j, warp)] = unit[j];
+    qsa_wgmma_publish();
 }
 
 // A tile's record as the state that it is alone.
-template <int NT>
-QSA_DEVICE void qsa_wide_alone(qsa_wide_state<NT> &tile, const float part[4][8], float inverse) {
+template <int NT> QSA_DEVICE void qsa_wide_alone(qsa_wide_state<NT> &tile, const float part[4][8], float inverse) {
 #pragma unroll
     for (int j = 0; j < NT; j++)
 #pragma unroll
@@ -120,6 +141,8 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
                   end = SEGMENT ? min(first + QSA_SEGMENT, work.tiles) : work.tiles;
     if (SEGMENT && first >= end)
         return;
+    float4 query[NT][2];
+    qsa_wide_load_queries<NT>(query, a, r, kv, warp, lane);
     for (int32_t q = first * QSA_QUADS + thread; q < end * QSA_QUADS; q += 128)
         all_quads[q - first * QSA_QUADS] = qsa_quad_of(a, work, kv, q);
     __syncthreads();
@@ -135,14 +158,7 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
         int32_t rows[8];
         qsa_wide_rows(rows, quads, thread);
         qsa_wide_fetch_v(shared.v[first & 1], v_from, rows, thread);
-        for (int i = warp; i < 4 * NT; i += 4) {
-            const int32_t head = qsa_wide_head<NT>(i / 4, i % 4);
-            const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_PANELS>(
-                shared.planes[0], (const float *)qsa_wide_query(a, r, kv, head), i / 4, i % 4, lane, NT * 1024);
-            if (lane == 0)
-                shared.unit[head] = unit;
-        }
-        qsa_wgmma_publish();
+        qsa_wide_put_queries<NT>(shared, query, warp, lane);
     }
     // A thread's own elements of the row's sums: nobody else's before the output.
     float2 *const own_sums = (float2 *)&sums.o[0][16 * warp + 2 * g], *const own_ml = (float2 *)(&sums + 1) + thread;
@@ -233,15 +249,11 @@ qsa_attend_tiles_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const i
         id = a.selection.ids[r * a.selection.stride + block];
     const qsa_work work = qsa_work_of(a, r);
     float4 query[NT][2];
-#pragma unroll
-    for (int j = 0; j < NT; j++) {
-        const float4 *from = qsa_wide_query(a, r, kv, qsa_wide_head<NT>(j, warp)) + 2 * lane;
-        query[j][0] = from[0], query[j][1] = from[1];
-    }
+    qsa_wide_load_queries<NT>(query, a, r, kv, warp, lane);
     if (!a.rows[r].attends || tile >= work.tiles || (served && served[item]))
         return;
-    const qsa_quad quad = qsa_quad_with(a, work, kv, q, id), own = {qsa_shuffle_from(quad.row, warp * 4 + g / 2),
-                                                                    qsa_shuffle_from(quad.valid, warp * 4 + g / 2)};
+    const qsa_quad quad = qsa_quad_with(a, work, kv, q, id),
+                   own = {qsa_shuffle_from(quad.row, warp * 4 + g / 2), qsa_shuffle_from(quad.valid, warp * 4 + g / 2)};
     qsa_wide_loads now;
     qsa_wide_load_k(now, cache, own, lane);
     int32_t rows[8], valid_cells = own.valid;
@@ -250,24 +262,16 @@ qsa_attend_tiles_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const i
         rows[i] = qsa_shuffle_from(quad.row, i * 2 + warp / 2);
     const char *v_from = (const char *)cache.v + thread % 16 * 16 + thread / 16 % 4 * QSA_DIM;
     qsa_wide_fetch_v(shared.v[0], v_from, rows, thread);
-    float unit[NT];
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-        unit[j] = qsa_put_query<QSA_FORM_I8, QSA_QUERY_PANELS>(shared.planes[0], query[j][0], query[j][1], j, warp,
-                                                               lane, NT * 1024);
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-        if (lane == 0)
-            shared.unit[qsa_wide_head<NT>(j, warp)] = unit[j];
-    qsa_wgmma_publish();
+    qsa_wide_put_queries<NT>(shared, query, warp, lane);
     __syncthreads();
+    float unit[NT];
 #pragma unroll
     for (int j = 0; j < NT; j++)
         unit[j] = shared.unit[qsa_wide_head<NT>(j, t)];
     float part[4][8];
     qsa_wide_state<NT> state;
-    const float inverse = qsa_wide_tile<NT>(part, state.m, state.l, shared, now, valid_cells, cache, v_from, 0, 0, unit,
-                                            warp, lane);
+    const float inverse =
+        qsa_wide_tile<NT>(part, state.m, state.l, shared, now, valid_cells, cache, v_from, 0, 0, unit, warp, lane);
     qsa_wide_alone<NT>(state, part, inverse);
     qsa_wide_store<NT>(records + (int64_t)blockIdx.x * QSA_RECORD_FLOATS, state, warp, lane);
 #endif

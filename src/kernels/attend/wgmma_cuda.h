@@ -84,20 +84,15 @@ QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t 
               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(more)));
 }
 
-// The same with both operands in shared memory (qsa_describe_rows), n = 96.
-QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[48], uint64_t a, uint64_t b, int more) {
-    QSA_SM90(("{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-              "wgmma.mma_async.sync.aligned.m64n96k32.s32.s8.s8 {"
-              "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-              "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-              "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-              "}, %48, %49, p;\n}"
+// The same with both operands in shared memory (qsa_describe_rows), n = 48.
+QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[24], uint64_t a, uint64_t b, int more) {
+    QSA_SM90(("{\n.reg .pred p;\nsetp.ne.b32 p, %26, 0;\n"
+              "wgmma.mma_async.sync.aligned.m64n48k32.s32.s8.s8 {"
+              "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23"
+              "}, %24, %25, p;\n}"
               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
                 "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15]),
-                "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]), "+r"(c[23]),
-                "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]), "+r"(c[29]), "+r"(c[30]), "+r"(c[31]),
-                "+r"(c[32]), "+r"(c[33]), "+r"(c[34]), "+r"(c[35]), "+r"(c[36]), "+r"(c[37]), "+r"(c[38]), "+r"(c[39]),
-                "+r"(c[40]), "+r"(c[41]), "+r"(c[42]), "+r"(c[43]), "+r"(c[44]), "+r"(c[45]), "+r"(c[46]), "+r"(c[47])
+                "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]), "+r"(c[23])
               : "l"(a), "l"(b), "r"(more)));
 }
 
