@@ -370,19 +370,19 @@ int main(int argc, char **argv) {
     device_case d;
     attention_rows(&c, {131072}, {}, 1, QSA_F16, true, 32);
     d.make(c, 64);
-    const int rows[] = {1, 4, 16, 64, 64};
-    for (int i = 0; i < 5; i++) {
+    const int rows[] = {1, 4, 16, 32, 64, 64};
+    for (int i = 0; i < 6; i++) {
         std::vector<int> cells, sequence;
         for (int k = 0; k < rows[i]; k++)
-            cells.push_back(131072 - k), sequence.push_back(i == 4 ? k : 0);
+            cells.push_back(131072 - k), sequence.push_back(i == 5 ? k : 0);
         attention_rows(&c, cells, sequence, 1, QSA_F16, true, 33);
         attention_random random = {34};
         for (int k = 0; k < rows[i]; k++)
             attention_select(&c, k, false, &random);
         d.rows(c);
         char name[64];
-        snprintf(name, sizeof name, "i8 decode %d%s", rows[i], i == 4 ? " sequences" : "");
-        c.sequences = i == 4 ? 64 : 1; // the host has one sequence's pages only: not checked
+        snprintf(name, sizeof name, "i8 decode %d%s", rows[i], i == 5 ? " sequences" : "");
+        c.sequences = i == 5 ? 64 : 1; // the host has one sequence's pages only: not checked
         time_decode(name, c, d);
     }
     return 0;

@@ -16,7 +16,7 @@
 
 // Up to so many rows a CTA per tile, if their records take no more than QSA_RECORDS_MOST; up to so many one per segment.
 #ifndef QSA_TILE_ROWS_MOST
-#define QSA_TILE_ROWS_MOST 15 // never a whole group of qsa_attend_tiles
+#define QSA_TILE_ROWS_MOST 24
 #endif
 #ifndef QSA_SEGMENT_ROWS_MOST
 #define QSA_SEGMENT_ROWS_MOST 256

@@ -19,7 +19,9 @@ qsa_join_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const int32_t *
     const int32_t all = a.cache.geometry.heads, kv_heads = a.cache.geometry.kv_heads, heads = all / kv_heads;
     const int32_t r = blockIdx.x / (all * slices), head = blockIdx.x / slices % all,
                   dim = blockIdx.x % slices * THREADS + threadIdx.x, item = r * kv_heads + head / heads;
-    // The batch is complete before a kernel that leaves records lets this one start; the records are not.
+    if (most == 0)
+        qsa_wait_dependency();
+    // Else the batch is complete before a kernel that leaves records lets this one start; the records are not.
     const qsa_work work = qsa_work_of(a, r);
     const bool wanted = a.rows[r].attends && !(served && served[item]);
     float gate = 0.0f;
