@@ -272,8 +272,8 @@ qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, r = blockIdx.x / kv_heads, kv = blockIdx.x % kv_heads;
     const int32_t heads = a.cache.geometry.heads / kv_heads;
-    qsa_trigger_dependents();
     qsa_wait_dependency();
+    qsa_trigger_dependents();
     if (!qsa_tile_leads(a, r)) {
         const int32_t leader = r - (a.rows[r].cells + QSA_TILE_ROWS - 1) % QSA_TILE_ROWS; // sets the flags of its rows
         if (thread == 0 && (leader < 0 || leader >= r || !qsa_tile_leads(a, leader)))

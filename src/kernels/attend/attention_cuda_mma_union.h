@@ -72,6 +72,7 @@ QSA_KERNEL(128, 8)
 qsa_attend_decide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *served) {
     const int32_t r = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
     const int32_t kv_heads = a.cache.geometry.kv_heads;
+    qsa_wait_dependency();
     qsa_trigger_dependents();
     if (r >= a.count)
         return;

@@ -30,35 +30,47 @@ QSA_DEVICE uint2 qsa_union_scales(const qsa_union_shared &shared, const qsa_cuda
     return qsa_gather8((threadIdx.x < 64 ? c.k_scales : c.v_scales) + ((int64_t)shared.quads[q].row + cell % 4) * 4);
 }
 
-// s[i][j][c]: row 4h + i, head j of the lane, cell 16 warp + g + 8 c.
+// s[i][j][c]: row 4h + i, head j of the lane, cell 16 warp + g + 8 c. The products of two rows and 64 dims run while those
+// before are taken.
 QSA_DEVICE void qsa_union_qk(float s[4][3][2], const qsa_union_shared &shared, int32_t step, int32_t h, int32_t warp,
                              int32_t g) {
     const uint64_t k = qsa_describe_rows(qsa_shared_address(shared.step.k[step])),
                    q = qsa_describe_rows(qsa_shared_address(shared.step.planes) + h * (QSA_UNION_COLUMNS * 128));
     const uint2 first = shared.k_scales[16 * warp + g], second = shared.k_scales[16 * warp + g + 8];
+    int32_t c[2][24];
 #pragma unroll
-    for (int group = 0; group < 4; group++) {
-        int32_t c[48];
-        const uint64_t panel_k = k + (group / 2 * QSA_TILE * 128 + group % 2 * 64) / 16,
-                       panel_q = q + (group / 2 * QSA_UNION_COLUMNS * 256 + group % 2 * 64) / 16;
-        qsa_wgmma_fence();
-        qsa_wgmma_s8(c, panel_k, panel_q, 0);
-        qsa_wgmma_s8(c, panel_k + 2, panel_q + 2, 1);
-        qsa_wgmma_commit();
-        qsa_wgmma_wait<0>();
-        qsa_wgmma_taken(c);
+    for (int unit = 0; unit <= 8; unit++) {
+        if (unit < 8) {
+            const int group = unit / 2;
+            const uint64_t panel_k = k + (group / 2 * QSA_TILE * 128 + group % 2 * 64) / 16,
+                           panel_q =
+                               q + (group / 2 * QSA_UNION_COLUMNS * 256 + unit % 2 * 48 * 128 + group % 2 * 64) / 16;
+            qsa_wgmma_fence();
+            qsa_wgmma_s8(c[unit & 1], panel_k, panel_q, 0);
+            qsa_wgmma_s8(c[unit & 1], panel_k + 2, panel_q + 2, 1);
+            qsa_wgmma_commit();
+        }
+        if (unit == 0)
+            continue;
+        const int group = (unit - 1) / 2, half = (unit - 1) % 2;
+        if (unit < 8)
+            qsa_wgmma_wait<1>();
+        else
+            qsa_wgmma_wait<0>();
+        qsa_wgmma_taken(c[half]);
         const float2 x = qsa_unpack_f16(group < 2 ? first.x : first.y),
                      y = qsa_unpack_f16(group < 2 ? second.x : second.y);
         const float scale[2] = {group & 1 ? x.y : x.x, group & 1 ? y.y : y.x};
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int j = 0; j < 3; j++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int n = (3 * i + j) * 4 + 2 * e;
-                    const float dot = (float)(c[n] * 256 + c[n + 1]);
-                    s[i][j][e] = group ? fmaf(dot, scale[e], s[i][j][e]) : dot * scale[e];
+                    const float dot = (float)(c[half][n] * 256 + c[half][n + 1]);
+                    float &sum = s[2 * half + i][j][e];
+                    sum = group ? fmaf(dot, scale[e], sum) : dot * scale[e];
                 }
     }
 }
@@ -198,19 +210,31 @@ QSA_DEVICE void qsa_union_finish(const qsa_cuda_attention_args &a, qsa_union_sha
         served[(r + thread) * kv_heads + kv] = 0;
     if (bad)
         return;
-    for (int32_t i = thread; i < QSA_UNION_COLUMNS * (QSA_DIM / 8); i += QSA_UNION_THREADS) {
-        const int32_t column = i / (QSA_DIM / 8), dim = i % (QSA_DIM / 8) * 8, row = column / QSA_UNION_HEADS,
-                      head = column % QSA_UNION_HEADS;
-        if (head >= heads)
-            continue;
-        const float4 low = *(const float4 *)&shared.o[column][dim], high = *(const float4 *)&shared.o[column][dim + 4];
-        float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        const float4 four = *(const float4 *)shared.l[column];
-        const float sum = (four.x + four.y) + (four.z + four.w);
-        qsa_finish<8>(a, r + row, kv * heads + head, dim, x, sum * centre);
-        if (a.lse && dim == 0)
-            a.lse[(int64_t)(r + row) * all + kv * heads + head] =
-                qsa_lse(shared.relative[head][row] - QSA_UNION_HEAD, sum);
+    const int32_t dim = thread % (QSA_DIM / 8) * 8;
+    constexpr int together = 4; // gates on their way
+    for (int32_t from = thread / (QSA_DIM / 8); from < QSA_UNION_COLUMNS; from += together * QSA_UNION_THREADS / 32) {
+        float gate[together][8];
+#pragma unroll
+        for (int k = 0; k < together; k++) {
+            const int32_t column = from + k * (QSA_UNION_THREADS / 32), head = column % QSA_UNION_HEADS;
+            qsa_load_gate<8>(gate[k], a, r + column / QSA_UNION_HEADS, kv * heads + min(head, heads - 1), dim);
+        }
+#pragma unroll
+        for (int k = 0; k < together; k++) {
+            const int32_t column = from + k * (QSA_UNION_THREADS / 32), row = column / QSA_UNION_HEADS,
+                          head = column % QSA_UNION_HEADS;
+            if (head >= heads)
+                continue;
+            const float4 low = *(const float4 *)&shared.o[column][dim],
+                         high = *(const float4 *)&shared.o[column][dim + 4];
+            float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+            const float4 four = *(const float4 *)shared.l[column];
+            const float sum = (four.x + four.y) + (four.z + four.w);
+            qsa_finish<8>(a, r + row, kv * heads + head, dim, x, sum * centre, gate[k]);
+            if (a.lse && dim == 0)
+                a.lse[(int64_t)(r + row) * all + kv * heads + head] =
+                    qsa_lse(shared.relative[head][row] - QSA_UNION_HEAD, sum);
+        }
     }
 }
 
@@ -232,8 +256,8 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
                   warp = number % 4, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, heads = a.cache.geometry.heads / kv_heads;
     const int32_t block = gridDim.x - 1 - blockIdx.x, kv = block % kv_heads; // long rows first
-    qsa_trigger_dependents();
     qsa_wait_dependency();
+    qsa_trigger_dependents();
     const int32_t r = qsa_union_leader(a, block / kv_heads * QSA_UNION_ROWS, kv, served);
     if (r < 0)
         return;
@@ -247,15 +271,26 @@ qsa_attend_union(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
                *v_from = (const char *)a.cache.v + thread / 16 % 4 * QSA_DIM + thread % 16 * 16;
     qsa_union_fetch(shared, k_from, v_from, 0, total);
     uint2 scales = qsa_union_scales(shared, a.cache, 0, total);
-    for (int32_t i = thread / 32; i < QSA_UNION_COLUMNS; i += QSA_UNION_THREADS / 32) {
-        const int32_t row = i / QSA_UNION_HEADS, pair = i % QSA_UNION_HEADS / 4, slot = i % 4;
-        const int32_t head = qsa_head_of_column<3>(pair, slot);
-        const float *q =
-            a.q + ((int64_t)(r + row) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_STRAIGHT>(shared.step.planes[0] + row * 24 * 128, q,
-                                                                          pair, slot, lane, QSA_UNION_COLUMNS * 256);
-        if (lane == 0)
-            shared.unit[head][row] = unit, shared.relative[head][row] = 0.0f;
+    for (int32_t j = 0; j < 3; j++) { // warp w its row w, four heads' queries on their way
+        float4 query[4][2];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int32_t head = min(qsa_head_of_column<3>(j, i), heads - 1);
+            const float4 *from =
+                (const float4 *)(a.q + ((int64_t)(r + number) * a.cache.geometry.heads + kv * heads + head) * QSA_DIM) +
+                2 * lane;
+            query[i][0] = from[0], query[i][1] = from[1];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float unit =
+                qsa_put_query<QSA_FORM_I8, QSA_QUERY_STRAIGHT>(shared.step.planes[0] + number * 24 * 128, query[i][0],
+                                                               query[i][1], j, i, lane, QSA_UNION_COLUMNS * 256);
+            if (lane == 0) {
+                const int32_t head = qsa_head_of_column<3>(j, i);
+                shared.unit[head][number] = unit, shared.relative[head][number] = 0.0f;
+            }
+        }
     }
     if (thread == 0)
         shared.bad = 0, shared.seen = 0;

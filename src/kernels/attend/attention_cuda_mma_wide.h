@@ -7,8 +7,8 @@
 //   PV   transposed, so that a block of 64 output rows is a group of 64 dims with one scale a cell: A is V's codes, from
 //        shared memory by transposing loads (a pair of dims is 16 bits), made halves in registers; B is P times the scales
 //
-// CLUSTER: the CTAs of a cluster have a few tiles each, keep their records in shared memory, and each joins a slice of the dims
-// of all records in ascending order: the bits of one CTA that walks all tiles, so the choice may depend on the batch.
+// Records of tiles join in ascending order to records of segments, and these in ascending order to the row. A CTA walks a row,
+// or a segment, or has one tile, and a second kernel joins what is left: the same bits, so the choice may depend on the batch.
 
 #ifndef QSA_KERNELS_ATTEND_ATTENTION_CUDA_MMA_WIDE_H
 #define QSA_KERNELS_ATTEND_ATTENTION_CUDA_MMA_WIDE_H
@@ -20,6 +20,10 @@
 #define QSA_WIDE_CTAS 3 // CTAs per SM that the registers are bounded for
 #endif
 
+#ifndef QSA_SEGMENT
+#define QSA_SEGMENT 9 // tiles
+#endif
+
 #define QSA_WIDE_PITCH 260 // floats from head to head of a record in shared memory
 
 template <int NT> struct qsa_wide_shared {
@@ -29,7 +33,6 @@ template <int NT> struct qsa_wide_shared {
     float m[2][16][4], l[16][4]; // [head][warp]; m by parity of the tile
     uint32_t largest_scale[4];
     float unit[16];
-    qsa_quad quads[1];
 };
 
 template <int NT> struct qsa_wide_record {
@@ -71,12 +74,13 @@ QSA_DEVICE void qsa_wide_load_k(qsa_wide_loads &f, const qsa_cuda_cache &c, qsa_
 }
 
 // `from` is the thread's piece of row 0 of V, and its cell of each quad: c.v + thread % 16 * 16 + thread / 16 % 4 * QSA_DIM.
-QSA_DEVICE void qsa_wide_fetch_v(uint4 v[QSA_TILE][16], const char *from, const qsa_quad *quads, int32_t thread) {
+// rows: of quads thread / 64, + 2, ...
+QSA_DEVICE void qsa_wide_fetch_v(uint4 v[QSA_TILE][16], const char *from, const int32_t rows[8], int32_t thread) {
     const int32_t cell = thread / 16, piece = (thread % 16) ^ qsa_wide_turn(cell);
     uint4 *even = &v[cell][piece], *odd = &v[cell][piece ^ 4]; // 8 cells further the turn is another by 4
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        qsa_copy16((i & 1 ? odd : even) + i * 8 * 16, from + (int64_t)quads[i * 2 + thread / 64].row * QSA_DIM);
+        qsa_copy16((i & 1 ? odd : even) + i * 8 * 16, from + (int64_t)rows[i] * QSA_DIM);
     qsa_copy_commit();
 }
 
@@ -175,6 +179,43 @@ QSA_DEVICE float2 qsa_wide_pair(const float c[8], int j) {
     return make_float2(c[j / 2 * 4 + (j & 1)], c[j / 2 * 4 + (j & 1) + 2]);
 }
 
+QSA_DEVICE void qsa_wide_rows(int32_t rows[8], const qsa_quad *quads, int32_t thread) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        rows[i] = quads[i * 2 + thread / 64].row;
+}
+
+// The row, or a segment of it, so far: maxima, sums and accumulators of the lane's heads.
+template <int NT> struct qsa_wide_state {
+    float m[NT], l[NT];
+    float2 o[4][NT];
+};
+
+// A record (m, l, o) joins: the one formula of all joins.
+QSA_DEVICE void qsa_wide_join(float *o, float x, float old_factor, float new_factor) {
+    *o = fmaf(x, new_factor, *o * old_factor);
+}
+
+// Where a record lies in scratch: (m, l) of 16 heads, then accumulators.
+QSA_DEVICE float *qsa_record_o(float *record, int32_t head) {
+    return record + 32 + head * QSA_DIM;
+}
+
+template <int NT>
+QSA_DEVICE void qsa_wide_store(float *record, const qsa_wide_state<NT> &state, int32_t warp, int32_t lane) {
+    const int32_t g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        const int32_t head = qsa_wide_head<NT>(j, t);
+        if (warp == 0 && g == 0)
+            ((float2 *)record)[head] = make_float2(state.m[j], state.l[j]);
+        float *to = qsa_record_o(record, head) + 16 * warp + 2 * g;
+#pragma unroll
+        for (int group = 0; group < 4; group++)
+            *(float2 *)(to + 64 * group) = state.o[group][j];
+    }
+}
+
 // The outputs of a row whose sums and accumulators lie in shared memory.
 template <int NT>
 QSA_DEVICE void qsa_wide_output(const qsa_cuda_attention_args &a, const qsa_wide_record<NT> &sums, int32_t r,
@@ -188,66 +229,6 @@ QSA_DEVICE void qsa_wide_output(const qsa_cuda_attention_args &a, const qsa_wide
     }
     if (a.lse && threadIdx.x < heads)
         a.lse[(int64_t)r * all + kv * heads + threadIdx.x] = qsa_lse(sums.ml[threadIdx.x].x, sums.ml[threadIdx.x].y);
-}
-
-// This CTA's slice of the dims of all the cluster's records, `per` a CTA, joined. factors has room for heads * tiles.
-template <int NT>
-QSA_DEVICE void qsa_wide_join(const qsa_cuda_attention_args &a, const qsa_wide_record<NT> *records, float4 *factors,
-                              int32_t tiles, int32_t per, int32_t r, int32_t kv, int32_t heads) {
-    const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, all = a.cache.geometry.heads;
-    float before[NT]; // the largest of the tiles before these 32, of heads warp, warp + 4, ...
-    for (int j = 0; j < NT; j++)
-        before[j] = -qsa_infinity();
-    for (int32_t first = 0; first < tiles; first += 32) {
-        const int32_t k = first + lane, owner = k / max(per, 1);
-        float2 ml[NT];
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            ml[j] = k < tiles
-                        ? qsa_cluster_load2(qsa_cluster_address(&records[k - owner * per].ml[warp + 4 * j], owner))
-                        : make_float2(-qsa_infinity(), 0.0f);
-#pragma unroll
-        for (int j = 0; j < NT; j++) {
-            float most = ml[j].x; // of tiles up to k
-            for (int lanes = 1; lanes < 32; lanes *= 2) {
-                const float other = qsa_shuffle_up(most, lanes);
-                most = lane >= lanes ? fmaxf(most, other) : most;
-            }
-            float running = qsa_shuffle_up(most, 1), old_factor, new_factor;
-            running = lane ? fmaxf(before[j], running) : before[j];
-            qsa_join(&running, ml[j].x, &old_factor, &new_factor);
-            if (k < tiles)
-                factors[(warp + 4 * j) * tiles + k] = make_float4(old_factor, new_factor, ml[j].y, running);
-            before[j] = qsa_shuffle_from(running, 31);
-        }
-    }
-    __syncthreads();
-    const int32_t rank = qsa_cluster_rank(), pieces = QSA_DIM / 4 / qsa_cluster_size();
-    for (int32_t i = thread; i < heads * pieces; i += 128) {
-        const int32_t head = i / pieces, dim = (rank * pieces + i % pieces) * 4;
-        const float4 *factor = factors + head * tiles;
-        float o[4] = {}, l = 0.0f;
-        for (int32_t first = 0; first < tiles; first += 12) {
-            float4 x[12]; // on their way together
-#pragma unroll
-            for (int k = 0; k < 12; k++) {
-                const int32_t tile = min(first + k, tiles - 1), owner = tile / per;
-                x[k] = qsa_cluster_load4(qsa_cluster_address(&records[tile - owner * per].o[head][dim], owner));
-            }
-#pragma unroll
-            for (int k = 0; k < 12; k++) {
-                if (first + k >= tiles)
-                    break;
-                const float4 f = factor[first + k];
-                l = fmaf(f.z, f.y, l * f.x);
-                o[0] = fmaf(x[k].x, f.y, o[0] * f.x), o[1] = fmaf(x[k].y, f.y, o[1] * f.x);
-                o[2] = fmaf(x[k].z, f.y, o[2] * f.x), o[3] = fmaf(x[k].w, f.y, o[3] * f.x);
-            }
-        }
-        qsa_finish<4>(a, r, kv * heads + head, dim, o, l);
-        if (a.lse && dim == 0)
-            a.lse[(int64_t)r * all + kv * heads + head] = qsa_lse(tiles ? factor[tiles - 1].w : -qsa_infinity(), l);
-    }
 }
 
 #endif

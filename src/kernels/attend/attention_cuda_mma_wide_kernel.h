@@ -7,12 +7,6 @@
 
 #include "kernels/attend/attention_cuda_mma_wide.h"
 
-// The row so far: maxima, sums and accumulators of the lane's heads.
-template <int NT> struct qsa_wide_state {
-    float m[NT], l[NT];
-    float2 o[4][NT];
-};
-
 // One tile up to its record: largest and sum of each of the lane's heads, part, and what part is to be multiplied with.
 // `now` has the tile's K on its way; the next tile's is when this returns, of quads `next` (null: there is none).
 template <int NT>
@@ -44,8 +38,11 @@ QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum
     if (lane == 0)
         shared.largest_scale[warp] = scale;
     __syncthreads(); // nobody reads the other buffer of V any more
-    if (next)
-        qsa_wide_fetch_v(shared.v[~tile & 1], v_from, next, warp * 32 + lane);
+    if (next) {
+        int32_t rows[8];
+        qsa_wide_rows(rows, next, warp * 32 + lane);
+        qsa_wide_fetch_v(shared.v[~tile & 1], v_from, rows, warp * 32 + lane);
+    }
     const uint4 scales = *(const uint4 *)shared.largest_scale;
     float inverse;
     const float centre = qsa_centre(max(max(scales.x, scales.y), max(scales.z, scales.w)), &inverse);
@@ -80,32 +77,77 @@ QSA_DEVICE float qsa_wide_tile(float (&part)[4][8], float largest[NT], float sum
     return inverse;
 }
 
-template <int NT, bool CLUSTER>
+// The queries of heads qsa_wide_head(j, warp). A head that the geometry lacks is a copy that nobody reads.
+template <int NT>
+QSA_DEVICE void qsa_wide_load_queries(float4 query[NT][2], const qsa_cuda_attention_args &a, int32_t r, int32_t kv,
+                                      int32_t warp, int32_t lane) {
+    const int32_t all = a.cache.geometry.heads, heads = all / a.cache.geometry.kv_heads;
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        const int32_t head = min(qsa_wide_head<NT>(j, warp), heads - 1);
+        const float4 *from = (const float4 *)(a.q + ((int64_t)r * all + kv * heads + head) * QSA_DIM) + 2 * lane;
+        query[j][0] = from[0], query[j][1] = from[1];
+    }
+}
+
+// Their planes and units, for products of threads behind the next barrier.
+template <int NT>
+QSA_DEVICE void qsa_wide_put_queries(qsa_wide_shared<NT> &shared, const float4 query[NT][2], int32_t warp,
+                                     int32_t lane) {
+    float unit[NT];
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        unit[j] = qsa_put_query<QSA_FORM_I8, QSA_QUERY_PANELS>(shared.planes[0], query[j][0], query[j][1], j, warp,
+                                                               lane, NT * 1024);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        if (lane == 0)
+            shared.unit[qsa_wide_head<NT>(j, warp)] = unit[j];
+    qsa_wgmma_publish();
+}
+
+// A tile's record as the state that it is alone.
+template <int NT> QSA_DEVICE void qsa_wide_alone(qsa_wide_state<NT> &tile, const float part[4][8], float inverse) {
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int group = 0; group < 4; group++) {
+            const float2 x = qsa_wide_pair(part[group], j);
+            tile.o[group][j] = make_float2(x.x * inverse, x.y * inverse);
+        }
+}
+
+// SEGMENT: a CTA per segment, up to `most` a row, which leaves a record. Else a CTA walks a row to its output; it has room for
+// the quads of `most` tiles and the row's sums.
+template <int NT, bool SEGMENT>
 QSA_KERNEL(128, QSA_WIDE_CTAS)
-qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const int32_t *served, int32_t most_tiles) {
+qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const int32_t *served, float *records,
+                     int32_t most) {
 #if QSA_WGMMA
     QSA_SHARED;
     qsa_wide_shared<NT> &shared = *(qsa_wide_shared<NT> *)shared_bytes;
-    // After the quads of most_tiles tiles: CLUSTER: a record for each of them.
-    qsa_wide_record<NT> *records =
-        (qsa_wide_record<NT> *)((char *)shared_bytes + sizeof shared + most_tiles * (QSA_QUADS * sizeof(qsa_quad)));
+    qsa_quad *const all_quads = (qsa_quad *)((char *)shared_bytes + sizeof shared);
+    qsa_wide_record<NT> &sums = *(qsa_wide_record<NT> *)(all_quads + most * QSA_QUADS);
     const qsa_cuda_cache &cache = a.cache;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
-    const int32_t rank = CLUSTER ? qsa_cluster_rank() : 0, size = CLUSTER ? qsa_cluster_size() : 1;
-    const int32_t item = CLUSTER ? blockIdx.x / size : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
-    qsa_trigger_dependents();
+    const int32_t item = SEGMENT ? blockIdx.x / most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
     qsa_wait_dependency();
-    if (!a.rows[r].attends || (served && served[item])) // so are all CTAs of the cluster
-        return;
+    qsa_trigger_dependents(); // only now: what follows may read the batch at once
     const qsa_work work = qsa_work_of(a, r);
-    const int32_t per = (work.tiles + size - 1) / size;
-    const int32_t first = min(rank * per, work.tiles), end = min(first + per, work.tiles);
+    if (!a.rows[r].attends || (served && served[item]))
+        return;
+    const int32_t first = SEGMENT ? blockIdx.x % most * QSA_SEGMENT : 0,
+                  end = SEGMENT ? min(first + QSA_SEGMENT, work.tiles) : work.tiles;
+    if (SEGMENT && first >= end)
+        return;
+    float4 query[NT][2];
+    qsa_wide_load_queries<NT>(query, a, r, kv, warp, lane);
     for (int32_t q = first * QSA_QUADS + thread; q < end * QSA_QUADS; q += 128)
-        shared.quads[q - first * QSA_QUADS] = qsa_quad_of(a, work, kv, q);
+        all_quads[q - first * QSA_QUADS] = qsa_quad_of(a, work, kv, q);
     __syncthreads();
 
-    const qsa_quad *quads = shared.quads;
+    const qsa_quad *quads = all_quads;
     const char *v_from = (const char *)cache.v + thread % 16 * 16 + thread / 16 % 4 * QSA_DIM;
     qsa_wide_loads now;
     int32_t valid_cells = 0;
@@ -113,17 +155,19 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
         const qsa_quad own = quads[warp * 4 + g / 2];
         valid_cells = own.valid;
         qsa_wide_load_k(now, cache, own, lane);
-        qsa_wide_fetch_v(shared.v[first & 1], v_from, quads, thread);
-        for (int i = warp; i < 4 * NT; i += 4) { // a head that the geometry lacks is a copy that nobody reads
-            const int32_t head = qsa_wide_head<NT>(i / 4, i % 4);
-            const float *q = a.q + ((int64_t)r * cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-            const float unit =
-                qsa_put_query<QSA_FORM_I8, QSA_QUERY_PANELS>(shared.planes[0], q, i / 4, i % 4, lane, NT * 1024);
-            if (lane == 0)
-                shared.unit[head] = unit;
-        }
-        qsa_wgmma_publish();
+        int32_t rows[8];
+        qsa_wide_rows(rows, quads, thread);
+        qsa_wide_fetch_v(shared.v[first & 1], v_from, rows, thread);
+        qsa_wide_put_queries<NT>(shared, query, warp, lane);
     }
+    // A thread's own elements of the row's sums: nobody else's before the output.
+    float2 *const own_sums = (float2 *)&sums.o[0][16 * warp + 2 * g], *const own_ml = (float2 *)(&sums + 1) + thread;
+    if (!SEGMENT)
+        for (int j = 0; j < NT; j++) {
+            own_ml[j * 128] = make_float2(-qsa_infinity(), 0.0f);
+            for (int group = 0; group < 4; group++)
+                own_sums[(qsa_wide_head<NT>(j, t) * QSA_WIDE_PITCH + 64 * group) / 2] = make_float2(0.0f, 0.0f);
+        }
     __syncthreads();
     float unit[NT];
     qsa_wide_state<NT> state = {};
@@ -131,53 +175,105 @@ qsa_attend_rows_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const in
         unit[j] = shared.unit[qsa_wide_head<NT>(j, t)];
         state.m[j] = -qsa_infinity();
     }
+    int32_t left = QSA_SEGMENT; // tiles of the segment
     for (int32_t tile = first; tile < end; tile++) {
         const qsa_quad *next = tile + 1 < end ? quads + QSA_QUADS : 0;
         float part[4][8], largest[NT], sum[NT];
         const float inverse = qsa_wide_tile<NT>(part, largest, sum, shared, now, valid_cells, cache, v_from, next, tile,
                                                 unit, warp, lane);
         quads += QSA_QUADS;
+#pragma unroll
         for (int j = 0; j < NT; j++) {
-            if constexpr (CLUSTER) {
-                qsa_wide_record<NT> &record = records[tile - first];
-                const int32_t head = qsa_wide_head<NT>(j, t);
-                if (warp == 0 && g == 0)
-                    record.ml[head] = make_float2(largest[j], sum[j]);
-                for (int group = 0; group < 4; group++) {
-                    const float2 x = qsa_wide_pair(part[group], j);
-                    *(float2 *)&record.o[head][64 * group + 16 * warp + 2 * g] =
-                        make_float2(x.x * inverse, x.y * inverse);
-                }
-            } else {
+            float old_factor, new_factor;
+            qsa_join(&state.m[j], largest[j], &old_factor, &new_factor);
+            qsa_wide_join(&state.l[j], sum[j], old_factor, new_factor);
+#pragma unroll
+            for (int group = 0; group < 4; group++) {
+                const float2 x = qsa_wide_pair(part[group], j);
+                qsa_wide_join(&state.o[group][j].x, x.x * inverse, old_factor, new_factor);
+                qsa_wide_join(&state.o[group][j].y, x.y * inverse, old_factor, new_factor);
+            }
+        }
+        if (!SEGMENT && (--left == 0 || !next)) { // the segment joins the row
+            left = QSA_SEGMENT;
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                float2 ml = own_ml[j * 128];
                 float old_factor, new_factor;
-                qsa_join(&state.m[j], largest[j], &old_factor, &new_factor);
-                state.l[j] = fmaf(sum[j], new_factor, state.l[j] * old_factor);
-                new_factor *= inverse; // a power of two
+                qsa_join(&ml.x, state.m[j], &old_factor, &new_factor);
+                qsa_wide_join(&ml.y, state.l[j], old_factor, new_factor);
+                own_ml[j * 128] = ml;
+#pragma unroll
                 for (int group = 0; group < 4; group++) {
-                    const float2 x = qsa_wide_pair(part[group], j);
-                    float2 &o = state.o[group][j];
-                    o.x = fmaf(x.x, new_factor, o.x * old_factor), o.y = fmaf(x.y, new_factor, o.y * old_factor);
+                    float2 *at = own_sums + (qsa_wide_head<NT>(j, t) * QSA_WIDE_PITCH + 64 * group) / 2;
+                    float2 o = *at;
+                    qsa_wide_join(&o.x, state.o[group][j].x, old_factor, new_factor);
+                    qsa_wide_join(&o.y, state.o[group][j].y, old_factor, new_factor);
+                    *at = o;
+                    state.o[group][j] = make_float2(0.0f, 0.0f);
                 }
+                state.m[j] = -qsa_infinity(), state.l[j] = 0.0f;
             }
         }
     }
-    if constexpr (CLUSTER) {
-        qsa_cluster_sync();
-        qsa_wide_join<NT>(a, records, (float4 *)shared.v, work.tiles, per, r, kv, heads);
-        qsa_cluster_sync(); // nobody leaves while others read its records
+    if constexpr (SEGMENT) {
+        qsa_wide_store<NT>(records + (int64_t)blockIdx.x * QSA_RECORD_FLOATS, state, warp, lane);
     } else {
-        __syncthreads();
-        qsa_wide_record<NT> &sums = *(qsa_wide_record<NT> *)shared.v;
-        for (int j = 0; j < NT; j++) {
-            const int32_t head = qsa_wide_head<NT>(j, t);
-            if (warp == 0 && g == 0)
-                sums.ml[head] = make_float2(state.m[j], state.l[j]);
-            for (int group = 0; group < 4; group++)
-                *(float2 *)&sums.o[head][64 * group + 16 * warp + 2 * g] = state.o[group][j];
-        }
+        if (warp == 0 && g == 0)
+            for (int j = 0; j < NT; j++)
+                sums.ml[qsa_wide_head<NT>(j, t)] = own_ml[j * 128];
         __syncthreads();
         qsa_wide_output<NT>(a, sums, r, kv, heads);
     }
+#endif
+}
+
+// A CTA per tile, up to most_tiles a row, which leaves a record. What needs the row's number alone is on its way at once; no
+// thread waits for another before its loads of K and V.
+template <int NT>
+QSA_KERNEL(128, QSA_WIDE_CTAS)
+qsa_attend_tiles_wide(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const int32_t *served, float *records,
+                      int32_t most_tiles) {
+#if QSA_WGMMA
+    QSA_SHARED;
+    qsa_wide_shared<NT> &shared = *(qsa_wide_shared<NT> *)shared_bytes;
+    const qsa_cuda_cache &cache = a.cache;
+    const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+    const int32_t kv_heads = cache.geometry.kv_heads, item = blockIdx.x / most_tiles, r = item / kv_heads,
+                  kv = item % kv_heads, tile = blockIdx.x % most_tiles;
+    const int32_t q = tile * QSA_QUADS + lane % QSA_QUADS, block = q / (cache.geometry.ratio / 4);
+    qsa_wait_dependency();
+    qsa_trigger_dependents(); // only now: what follows may read the batch at once
+    int32_t id = -1;
+    if (qsa_may_select(a) && block < a.selection.stride)
+        id = a.selection.ids[r * a.selection.stride + block];
+    const qsa_work work = qsa_work_of(a, r);
+    float4 query[NT][2];
+    qsa_wide_load_queries<NT>(query, a, r, kv, warp, lane);
+    if (!a.rows[r].attends || tile >= work.tiles || (served && served[item]))
+        return;
+    const qsa_quad quad = qsa_quad_with(a, work, kv, q, id),
+                   own = {qsa_shuffle_from(quad.row, warp * 4 + g / 2), qsa_shuffle_from(quad.valid, warp * 4 + g / 2)};
+    qsa_wide_loads now;
+    qsa_wide_load_k(now, cache, own, lane);
+    int32_t rows[8], valid_cells = own.valid;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        rows[i] = qsa_shuffle_from(quad.row, i * 2 + warp / 2);
+    const char *v_from = (const char *)cache.v + thread % 16 * 16 + thread / 16 % 4 * QSA_DIM;
+    qsa_wide_fetch_v(shared.v[0], v_from, rows, thread);
+    qsa_wide_put_queries<NT>(shared, query, warp, lane);
+    __syncthreads();
+    float unit[NT];
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        unit[j] = shared.unit[qsa_wide_head<NT>(j, t)];
+    float part[4][8];
+    qsa_wide_state<NT> state;
+    const float inverse =
+        qsa_wide_tile<NT>(part, state.m, state.l, shared, now, valid_cells, cache, v_from, 0, 0, unit, warp, lane);
+    qsa_wide_alone<NT>(state, part, inverse);
+    qsa_wide_store<NT>(records + (int64_t)blockIdx.x * QSA_RECORD_FLOATS, state, warp, lane);
 #endif
 }
 

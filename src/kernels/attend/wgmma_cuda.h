@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instructions that only sm_90a has, one function each: products of a warpgroup with operand B in shared memory, and what a
-// cluster of CTAs shares. Elsewhere nothing is generated, and kernels made of them are not launched.
+// The instructions that only sm_90a has, one function each: products of a warpgroup with operand B in shared memory.
+// Elsewhere nothing is generated, and kernels made of them are not launched.
 //
 // Products: A in registers, as m16n8kX of mma_cuda.h with warp w's rows at 16 w; so is C, columns 8 j + 2t, 2t + 1 in c[4 j ..].
 
@@ -9,10 +9,6 @@
 #define QSA_KERNELS_ATTEND_WGMMA_CUDA_H
 
 #include "kernels/attend/mma_cuda.h"
-
-#ifdef QSA_EMULATED
-#define QSA_WGMMA 1
-#else
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define QSA_WGMMA   1
@@ -88,20 +84,15 @@ QSA_DEVICE void qsa_wgmma_f16(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t 
               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(more)));
 }
 
-// The same with both operands in shared memory (qsa_describe_rows), n = 96.
-QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[48], uint64_t a, uint64_t b, int more) {
-    QSA_SM90(("{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-              "wgmma.mma_async.sync.aligned.m64n96k32.s32.s8.s8 {"
-              "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-              "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-              "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-              "}, %48, %49, p;\n}"
+// The same with both operands in shared memory (qsa_describe_rows), n = 48.
+QSA_DEVICE void qsa_wgmma_s8(int32_t (&c)[24], uint64_t a, uint64_t b, int more) {
+    QSA_SM90(("{\n.reg .pred p;\nsetp.ne.b32 p, %26, 0;\n"
+              "wgmma.mma_async.sync.aligned.m64n48k32.s32.s8.s8 {"
+              "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23"
+              "}, %24, %25, p;\n}"
               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
                 "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15]),
-                "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]), "+r"(c[23]),
-                "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]), "+r"(c[29]), "+r"(c[30]), "+r"(c[31]),
-                "+r"(c[32]), "+r"(c[33]), "+r"(c[34]), "+r"(c[35]), "+r"(c[36]), "+r"(c[37]), "+r"(c[38]), "+r"(c[39]),
-                "+r"(c[40]), "+r"(c[41]), "+r"(c[42]), "+r"(c[43]), "+r"(c[44]), "+r"(c[45]), "+r"(c[46]), "+r"(c[47])
+                "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]), "+r"(c[23])
               : "l"(a), "l"(b), "r"(more)));
 }
 
@@ -130,63 +121,10 @@ QSA_DEVICE bool qsa_any_thread(bool x) { // of the CTA; a barrier
     return __syncthreads_or(x);
 }
 
-QSA_DEVICE uint32_t qsa_reduce_max(uint32_t x) {
-    return __reduce_max_sync(0xffffffffu, x);
-}
-
-QSA_DEVICE float qsa_shuffle_up(float x, int lanes) {
-    return __shfl_up_sync(0xffffffffu, x, lanes);
-}
-
 // What all lanes of the warp have anyway, so that the compiler knows it too.
 QSA_DEVICE int32_t qsa_uniform(int32_t x) {
     return __shfl_sync(0xffffffffu, x, 0);
 }
-
-QSA_DEVICE float qsa_shuffle_from(float x, int lane) {
-    return __shfl_sync(0xffffffffu, x, lane);
-}
-
-QSA_DEVICE int32_t qsa_cluster_rank(void) {
-    uint32_t r = 0;
-    QSA_SM90(("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)));
-    return (int32_t)r;
-}
-
-QSA_DEVICE int32_t qsa_cluster_size(void) {
-    uint32_t r = 1;
-    QSA_SM90(("mov.u32 %0, %%cluster_nctarank;" : "=r"(r)));
-    return (int32_t)r;
-}
-
-// What the cluster's CTAs wrote to their shared memory before is visible to all of them after.
-QSA_DEVICE void qsa_cluster_sync(void) {
-    QSA_SM90(("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"));
-}
-
-// Where CTA `rank` of the cluster has what lies at p here.
-QSA_DEVICE uint32_t qsa_cluster_address(const void *p, int32_t rank) {
-    uint32_t r = 0;
-    QSA_SM90(("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(qsa_shared_address(p)), "r"(rank)));
-    return r;
-}
-
-QSA_DEVICE float4 qsa_cluster_load4(uint32_t at) {
-    float4 v = make_float4(0, 0, 0, 0);
-    QSA_SM90(("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-              : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-              : "r"(at)
-              : "memory"));
-    return v;
-}
-
-QSA_DEVICE float2 qsa_cluster_load2(uint32_t at) {
-    float2 v = make_float2(0, 0);
-    QSA_SM90(("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at) : "memory"));
-    return v;
-}
-
-#endif
 
 // An operand with 128 bytes of k in a row: 16-byte pieces swizzled by row % 8, eights of rows 1,024 bytes apart. k advances by
 // bytes of the address; the panel is aligned to 1,024.
@@ -196,11 +134,7 @@ QSA_DEVICE uint64_t qsa_describe_rows(uint32_t at) {
 
 // Operand B of 8 x 8 halves in 128 bytes, rows are k: the next 8 k are 128 bytes further, the next 8 n next_n.
 QSA_DEVICE uint64_t qsa_describe_blocks(uint32_t at, uint32_t next_n) {
-#ifdef QSA_SWAP_OFFSETS // a check of what the machine takes which offset for
-    return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(next_n >> 4) << 16 | (uint64_t)(128 >> 4) << 32;
-#else
     return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(next_n >> 4) << 32;
-#endif
 }
 
 #endif
