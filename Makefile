@@ -21,11 +21,12 @@ test: ## release and asan: build, run every test but the long ones, list the ker
 	@scripts/test.sh release asan
 
 ci ci-rest: export CI = true
-ci: test ci-rest ## test, then lint, thread sanitizer, AArch64, fuzzing and the long tests
+ci: test ci-rest ## test, then lint, the plugin for CUDA, thread sanitizer, AArch64, fuzzing and the long tests
 
 ci-rest:
 	@scripts/deps.sh ci
 	@scripts/lint.sh
+	@scripts/cuda.sh
 	@scripts/test.sh tsan aarch64
 	@scripts/fuzz.sh
 	ctest --test-dir build -L long --parallel "$$(nproc)" --output-on-failure --no-label-summary </dev/null

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds, tests and times the backend cuda in one go, on a machine that has the CUDA toolkit, cmake, ninja, gcc and nothing else
-# of this project's needs (-DQSA_TOOL=OFF): bench/device.sh [build] [test] [kernels] [sanitize] [time] [golden], all but sanitize and
-# golden by default. Logs go to $OUT (or build-device/logs), the tables of docs/performance.md are made of them. golden needs the tool:
+# of this project's needs (-DQSA_TOOL=OFF): bench/device.sh [build] [test] [kernels] [sanitize] [time] [peers]
+# [golden]: the first three and time by default. peers needs PyTorch. Logs go to $OUT (or build-device/logs), the tables of docs/performance.md are made of them. golden needs the tool:
 # its path in QSA, with the plugin beside it. Ends within ten minutes.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -72,6 +72,11 @@ END
         done
     done | tee "$logs/golden.log"
     grep -q "NOT OK" "$logs/golden.log" && failed="$failed golden"
+fi
+
+if [[ " $parts " == *" peers "* ]]; then
+    say peers
+    timeout 120 python3 bench/peers/peers_cuda.py --bench $build/qsa-bench 2>&1 | tee "$logs/peers.log" | tail -14
 fi
 
 if [[ " $parts " == *" time "* ]]; then

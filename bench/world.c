@@ -216,16 +216,18 @@ qsa_status world_discard(bench_world *w) {
 bool world_logits(bench_world *w, double *deviation, bench_error *error) {
     enum { SAMPLE = 256 };
     const qsa_geometry *g = &w->geometry;
+    const qsa_type kv = w->options->kv;
     const int32_t count = w->pos < SAMPLE ? w->pos : SAMPLE, dim = g->head_dim,
                   groups = (dim + QSA_GROUP - 1) / QSA_GROUP;
     *deviation = 0;
     if (count < 2)
         return true;
-    const size_t vectors = (size_t)count * (size_t)g->kv_heads, bytes = (size_t)dim * qsa_type_size(w->options->kv);
+    const size_t vectors = (size_t)count * (size_t)g->kv_heads, bytes = (size_t)dim * qsa_type_size(kv);
     qsa_cells cells = {.size = sizeof cells, .k = malloc(vectors * bytes)};
-    if (w->options->kv == QSA_I8)
+    if (kv == QSA_I8)
         cells.k_scales = malloc(vectors * (size_t)groups * 2);
-    bool made = cells.k && (cells.k_scales || w->options->kv != QSA_I8);
+    const bool i8 = kv == QSA_I8;
+    bool made = cells.k && (cells.k_scales || !i8);
     const float *q = device_values(w, w->q, (size_t)g->heads * (size_t)dim, error);
     made = made && q;
     if (!made)
@@ -235,8 +237,8 @@ bool world_logits(bench_world *w, double *deviation, bench_error *error) {
     double sum = 0, squares = 0, n = (double)count * g->heads;
     for (size_t v = 0; made && v < vectors; v++) {
         float key[QSA_MAX_HEAD_DIM];
-        qsa_decode_row(key, (unsigned char *)cells.k + v * bytes,
-                       cells.k_scales ? cells.k_scales + v * (size_t)groups : NULL, w->options->kv, dim);
+        qsa_decode_row(key, (unsigned char *)cells.k + v * bytes, i8 ? cells.k_scales + v * (size_t)groups : NULL, kv,
+                       dim);
         const int32_t heads = g->heads / g->kv_heads, first = (int32_t)(v % (size_t)g->kv_heads) * heads;
         for (int32_t h = first; h < first + heads; h++) {
             double dot = 0;

@@ -26,6 +26,10 @@ endforeach()
 configure_file(cmake/qsa.pc.in qsa.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qsa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+if(TARGET qsa_cuda)
+    install(TARGETS qsa_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP) # loaded by its soname, never linked
+endif()
+
 if(TARGET qsa_tool)
     install(TARGETS qsa_tool)
     file(GLOB man_pages CONFIGURE_DEPENDS docs/*.1)

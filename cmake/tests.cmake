@@ -78,7 +78,7 @@ add_library(qsa_test_support STATIC ${support_sources} ${emulated_kernels})
 target_link_libraries(qsa_test_support PUBLIC qsa_test_base qsa_cases qsa_host)
 if(QSA_TOOL)
     target_link_libraries(qsa_test_support PUBLIC qsa_lab_core)
-    target_compile_definitions(qsa_test_support PRIVATE QSA_TEST_LAB)
+    target_compile_definitions(qsa_test_support PUBLIC QSA_TEST_LAB)
 endif()
 
 if(QSA_TOOL)

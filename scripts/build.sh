@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Configures and builds the presets named, one after the other. In CI (CI=true) warnings are errors.
+# Configures and builds the presets named, one after the other. In CI (CI=true) warnings are errors. QSA_CUDA in the
+# environment is that option of the release preset.
 set -eu
 cd "$(dirname "$0")/.."
 for preset in "$@"; do
-    if [ -n "${CI:-}" ]; then
-        cmake --preset "$preset" --log-level=WARNING -DQSA_WERROR=ON
-    else
-        cmake --preset "$preset" --log-level=WARNING
-    fi
+    set -- --preset "$preset" --log-level=WARNING
+    [ -z "${CI:-}" ] || set -- "$@" -DQSA_WERROR=ON
+    [ "$preset" != release ] || set -- "$@" "-DQSA_CUDA=${QSA_CUDA:-AUTO}"
+    cmake "$@"
     cmake --build --preset "$preset" --parallel "$(nproc)"
 done

@@ -10,6 +10,9 @@ cd "$(dirname "$0")/.."
 fixed_addresses=""
 ! setarch "$(uname -m)" -R true 2>/dev/null || fixed_addresses="setarch $(uname -m) -R"
 
+# Where there is no GPU the plugin is only compiled, by cuda.sh.
+[ -e /dev/nvidia0 ] || export QSA_CUDA=OFF
+
 failed=""
 built=""
 for preset in "$@"; do

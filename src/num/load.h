@@ -9,12 +9,12 @@
 #include "num/num.h"
 #include "qsa/qsa.h"
 
-QSA_SHARED size_t qsa_type_size(qsa_type type) {
+QSA_ANYWHERE size_t qsa_type_size(qsa_type type) {
     return type == QSA_F32 ? 4u : type == QSA_I8 ? 1u : 2u;
 }
 
 // Element i of a vector of f32, f16 or bf16. A half NaN arrives canonical, a float32 NaN as it is.
-QSA_SHARED float qsa_load(const void *data, qsa_type type, int32_t i) {
+QSA_ANYWHERE float qsa_load(const void *data, qsa_type type, int32_t i) {
     const unsigned char *p = (const unsigned char *)data + (size_t)i * qsa_type_size(type);
     if (type == QSA_F32) {
         float x;
@@ -26,7 +26,7 @@ QSA_SHARED float qsa_load(const void *data, qsa_type type, int32_t i) {
     return type == QSA_F16 ? qsa_f32_of_f16(h) : qsa_f32_of_bf16(h);
 }
 
-QSA_SHARED void qsa_load_row(float *out, const void *data, qsa_type type, int32_t n) {
+QSA_ANYWHERE void qsa_load_row(float *out, const void *data, qsa_type type, int32_t n) {
     if (type == QSA_F32) {
         memcpy(out, data, (size_t)n * sizeof(float));
         return;
@@ -39,7 +39,7 @@ QSA_SHARED void qsa_load_row(float *out, const void *data, qsa_type type, int32_
     }
 }
 
-QSA_SHARED void qsa_put(void *data, qsa_type type, int32_t i, float x) {
+QSA_ANYWHERE void qsa_put(void *data, qsa_type type, int32_t i, float x) {
     unsigned char *p = (unsigned char *)data + (size_t)i * qsa_type_size(type);
     if (type == QSA_F32) {
         x = qsa_canonical(x);
@@ -51,7 +51,7 @@ QSA_SHARED void qsa_put(void *data, qsa_type type, int32_t i, float x) {
 }
 
 // Row `vector` of a cache in stored form, decoded: exact in every format. groups of 64 dims share a scale (i8 only).
-QSA_SHARED void qsa_decode_row(float *out, const void *codes, const uint16_t *scales, qsa_type format, int32_t dim) {
+QSA_ANYWHERE void qsa_decode_row(float *out, const void *codes, const uint16_t *scales, qsa_type format, int32_t dim) {
     if (format != QSA_I8) {
         qsa_load_row(out, codes, format, dim);
         return;

@@ -13,32 +13,32 @@
 
 // CUDA's strict kernels include the same text: one statement of every bit (docs/numerics.md).
 #ifdef __CUDACC__
-#define QSA_SHARED static __host__ __device__ inline
+#define QSA_ANYWHERE static __host__ __device__ inline
 #else
-#define QSA_SHARED static inline
+#define QSA_ANYWHERE static inline
 #endif
 
 #define QSA_LANES 16
 
-QSA_SHARED uint32_t qsa_bits_of_f32(float x) {
+QSA_ANYWHERE uint32_t qsa_bits_of_f32(float x) {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
 
-QSA_SHARED float qsa_f32_of_bits(uint32_t u) {
+QSA_ANYWHERE float qsa_f32_of_bits(uint32_t u) {
     float x;
     memcpy(&x, &u, sizeof x);
     return x;
 }
 
-QSA_SHARED uint64_t qsa_bits_of_f64(double x) {
+QSA_ANYWHERE uint64_t qsa_bits_of_f64(double x) {
     uint64_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
 
-QSA_SHARED double qsa_f64_of_bits(uint64_t u) {
+QSA_ANYWHERE double qsa_f64_of_bits(uint64_t u) {
     double x;
     memcpy(&x, &u, sizeof x);
     return x;
@@ -46,21 +46,21 @@ QSA_SHARED double qsa_f64_of_bits(uint64_t u) {
 
 #define QSA_NAN_BITS 0x7fc00000u
 
-QSA_SHARED float qsa_nan(void) {
+QSA_ANYWHERE float qsa_nan(void) {
     return qsa_f32_of_bits(QSA_NAN_BITS);
 }
 
-QSA_SHARED float qsa_infinity(void) {
+QSA_ANYWHERE float qsa_infinity(void) {
     return qsa_f32_of_bits(0x7f800000u);
 }
 
 // Every float32 that a stage stores passes through here: NaN bits differ between machines.
-QSA_SHARED float qsa_canonical(float x) {
+QSA_ANYWHERE float qsa_canonical(float x) {
     return x == x ? x : qsa_nan();
 }
 
 // Folds 16 lanes by halves; the fixed tree of every lane sum. Destroys lane[].
-QSA_SHARED float qsa_fold_lanes(float lane[QSA_LANES]) {
+QSA_ANYWHERE float qsa_fold_lanes(float lane[QSA_LANES]) {
     for (int half = QSA_LANES / 2; half >= 1; half /= 2)
         for (int j = 0; j < half; j++)
             lane[j] = lane[j] + lane[j + half];
@@ -68,7 +68,7 @@ QSA_SHARED float qsa_fold_lanes(float lane[QSA_LANES]) {
 }
 
 // dot(a, b) over n dims, n >= 0: lane i % 16 holds the FMA chain of elements i, ascending.
-QSA_SHARED float qsa_dot(const float *a, const float *b, int32_t n) {
+QSA_ANYWHERE float qsa_dot(const float *a, const float *b, int32_t n) {
     float lane[QSA_LANES] = {0};
     int32_t i = 0;
     for (; i + QSA_LANES <= n; i += QSA_LANES)
@@ -79,7 +79,7 @@ QSA_SHARED float qsa_dot(const float *a, const float *b, int32_t n) {
     return qsa_fold_lanes(lane);
 }
 
-QSA_SHARED float qsa_relu(float x) {
+QSA_ANYWHERE float qsa_relu(float x) {
     return x > 0.0f ? x : (x == x ? 0.0f : qsa_nan());
 }
 
@@ -94,7 +94,7 @@ QSA_SHARED float qsa_relu(float x) {
 #define QSA_EXP_C5  0x1.1239e0p-7f
 #define QSA_EXP_C6  0x1.6a243ap-10f
 
-QSA_SHARED float qsa_exp(float x) {
+QSA_ANYWHERE float qsa_exp(float x) {
     if (!(x >= QSA_EXP_CUT))
         return x == x ? 0.0f : qsa_nan();
     float n = rintf(x * QSA_LOG2E);
@@ -110,7 +110,7 @@ QSA_SHARED float qsa_exp(float x) {
     return qsa_f32_of_bits(qsa_bits_of_f32(t) + ((uint32_t)(int32_t)n << 23));
 }
 
-QSA_SHARED float qsa_sigmoid(float g) {
+QSA_ANYWHERE float qsa_sigmoid(float g) {
     if (g != g)
         return qsa_nan();
     float e = qsa_exp(g < 0.0f ? g : -g);
@@ -118,7 +118,7 @@ QSA_SHARED float qsa_sigmoid(float g) {
 }
 
 // binary16 and bf16 to binary32: exact. NaN payloads are made canonical.
-QSA_SHARED float qsa_f32_of_f16(uint16_t h) {
+QSA_ANYWHERE float qsa_f32_of_f16(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t exponent = (h >> 10) & 31u, fraction = h & 1023u;
     if (exponent == 31)
@@ -129,12 +129,12 @@ QSA_SHARED float qsa_f32_of_f16(uint16_t h) {
     return qsa_f32_of_bits(sign | qsa_bits_of_f32(magnitude));
 }
 
-QSA_SHARED float qsa_f32_of_bf16(uint16_t b) {
+QSA_ANYWHERE float qsa_f32_of_bf16(uint16_t b) {
     return qsa_canonical(qsa_f32_of_bits((uint32_t)b << 16));
 }
 
 // binary32 to binary16, to nearest even; overflow gives infinity (65520 and above), NaN gives 7e00.
-QSA_SHARED uint16_t qsa_f16_of_f32(float x) {
+QSA_ANYWHERE uint16_t qsa_f16_of_f32(float x) {
     uint32_t u = qsa_bits_of_f32(x);
     uint32_t sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
@@ -150,7 +150,7 @@ QSA_SHARED uint16_t qsa_f16_of_f32(float x) {
 }
 
 // binary32 to bf16, to nearest even; overflow gives infinity, NaN gives 7fc0.
-QSA_SHARED uint16_t qsa_bf16_of_f32(float x) {
+QSA_ANYWHERE uint16_t qsa_bf16_of_f32(float x) {
     uint32_t u = qsa_bits_of_f32(x);
     if ((u & 0x7fffffffu) > 0x7f800000u)
         return 0x7fc0u;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Caches, rows and selections made from a seed, and attention in float64 over the same cache: shared by the benchmark on the
-// GPU and the emulated run of the kernels' text. Host memory only.
+// Caches, rows and selections made from a seed, and attention in float64 over the same cache. Host memory only.
 
 #ifndef QSA_TESTS_CUDA_ATTENTION_CASE_H
 #define QSA_TESTS_CUDA_ATTENTION_CASE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks and times variants of the fast CUDA attention. Built with -DQSA_VARIANTS='X(a) X(b)': variant a is
-// attention_cuda_mma.cu with its functions renamed to a and a_scratch.
+// Checks and times the fast CUDA attention. Built with -DQSA_VARIANTS='X(a) X(b)' several variants of it: variant a is
+// attention_cuda_mma.cu with its functions renamed to a, a_scratch, a_wide.
 
 #include "attention_case.h"
 
@@ -11,8 +11,12 @@
 #include <cstdlib>
 #include <thread>
 
-#define X(name)                                                      \
-    extern "C" int name(const qsa_cuda_attention_args *, void *);    \
+#ifndef QSA_VARIANTS
+#define QSA_VARIANTS X(qsa_attention_cuda_mma)
+#endif
+#define X(name)                                                                                                        \
+    extern "C" int name##_wide(void);                                                                                  \
+    extern "C" int name(const qsa_cuda_attention_args *, void *);                                                      \
     extern "C" size_t name##_scratch(const qsa_cuda_cache *, int32_t);
 QSA_VARIANTS
 #undef X
@@ -21,8 +25,9 @@ struct variant {
     const char *name;
     int (*run)(const qsa_cuda_attention_args *, void *);
     size_t (*scratch)(const qsa_cuda_cache *, int32_t);
+    int (*wide)(void);
 };
-#define X(name) {#name, name, name##_scratch},
+#define X(name) {#name, name, name##_scratch, name##_wide},
 static const variant variants[] = {QSA_VARIANTS};
 #undef X
 
@@ -34,65 +39,19 @@ static void must(cudaError_t e, int line) {
 }
 #define MUST(call) must((cudaError_t)(call), __LINE__)
 
-struct device_case {
-    std::vector<void *> owned;
-    qsa_cuda_attention_args a;
-    size_t out_bytes, scratch_limit;
-    void *put(const void *host, size_t bytes, int copies = 1) {
-        void *p;
-        MUST(cudaMalloc(&p, bytes * copies + 256));
-        owned.push_back(p);
-        if (host && bytes)
-            MUST(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
-        for (int i = 1; i < copies && host; i++)
-            MUST(cudaMemcpy((char *)p + bytes * i, p, bytes, cudaMemcpyDeviceToDevice));
-        return p;
-    }
-    template <class T>
-    T *put(const std::vector<T> &v, int copies = 1) { return (T *)put(v.data(), v.size() * sizeof(T), copies); }
-    void make(const attention_case &c, int copies = 1) {
-        a = {};
-        a.cache.geometry = c.g, a.cache.kv_type = c.kv_type, a.cache.page_cells = c.page_cells;
-        a.cache.table_pages = c.table_pages;
-        std::vector<int32_t> tables = c.tables;
-        const int pages = (int)tables.size();
-        for (int i = 1; i < copies; i++)
-            for (int j = 0; j < pages; j++)
-                tables.push_back(i * pages + c.tables[(size_t)j]);
-        a.cache.tables = put(tables);
-        a.cache.k = put(c.k, copies), a.cache.v = put(c.v, copies);
-        a.cache.k_scales = put(c.k_scales, copies), a.cache.v_scales = put(c.v_scales, copies);
-        a.most_cells = c.most_cells;
-        rows(c);
-    }
-    void rows(const attention_case &c) {
-        a.rows = put(c.rows), a.count = c.count(), a.q = put(c.q);
-        a.selection.ids = put(c.ids), a.selection.stride = c.stride, a.selection.counts = put(c.counts);
-        a.selection.cut_index = put(c.cut_index), a.selection.cut_cells = put(c.cut_cells);
-        const int64_t n = c.g.head_dim, size = (int64_t)qsa_type_size(c.out_type);
-        a.gate = {};
-        if (c.gated)
-            a.gate = {put(c.gate), QSA_BF16, n * c.g.heads * 2, n * 2};
-        out_bytes = c.q.size() * size;
-        a.out = {put(0, out_bytes), c.out_type, n * c.g.heads * size, n * size};
-        a.lse = (float *)put(0, (size_t)c.count() * c.g.heads * 4);
-        scratch_limit = 96u << 20;
-        a.scratch = put(0, scratch_limit), a.scratch_bytes = scratch_limit;
-    }
-    ~device_case() {
-        for (void *p : owned)
-            cudaFree(p);
-    }
-};
+#include "check_wgmma.h"
+#include "device_case.h"
 
-static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse, int step,
-                          double *lse_error) {
+static double worst_error(const attention_case &c, const std::vector<unsigned char> &out, const std::vector<float> &lse,
+                          int step, double *lse_error) {
     const int n = 16;
     std::vector<std::thread> threads;
     std::vector<double> e((size_t)n, 0), l((size_t)n, 0);
     for (int t = 0; t < n; t++)
         threads.emplace_back([&, t] {
             for (int i = t * step; i < c.count(); i += n * step) {
+                if (!c.rows[(size_t)i].attends)
+                    continue;
                 const double x = attention_error(&c, i, out.data(), lse.data(), &l[(size_t)t]);
                 e[(size_t)t] = x <= e[(size_t)t] ? e[(size_t)t] : x;
             }
@@ -106,7 +65,8 @@ static double worst_error(const attention_case &c, const std::vector<unsigned ch
     return worst;
 }
 
-static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse, const attention_case &c) {
+static void fetch(const device_case &d, std::vector<unsigned char> &out, std::vector<float> &lse,
+                  const attention_case &c) {
     MUST(cudaDeviceSynchronize());
     out.resize(d.out_bytes), lse.resize((size_t)c.count() * c.g.heads);
     MUST(cudaMemcpy(out.data(), d.a.out.data, d.out_bytes, cudaMemcpyDeviceToHost));
@@ -116,6 +76,8 @@ static void fetch(const device_case &d, std::vector<unsigned char> &out, std::ve
 static void run(const variant &v, device_case &d) {
     MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
     MUST(cudaMemset(d.a.lse, 0xff, (size_t)d.a.count * d.a.cache.geometry.heads * 4));
+    if (v.scratch(&d.a.cache, d.a.count) > d.scratch_limit)
+        printf("%s needs more scratch than there is\n", v.name);
     MUST(v.run(&d.a, 0));
 }
 
@@ -127,7 +89,8 @@ static void poison(attention_case *c) {
             used[(size_t)c->rows[(size_t)i].sequence * c->most_cells + cell] = 1;
     for (int s = 0; s < c->sequences; s++)
         for (int cell = 0; cell < c->table_pages * c->page_cells; cell++)
-            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]); kv++) {
+            for (int kv = 0; kv < c->g.kv_heads && !(cell < c->most_cells && used[(size_t)s * c->most_cells + cell]);
+                 kv++) {
                 const int64_t row = c->row_of(s, cell, kv);
                 if (c->kv_type == QSA_I8)
                     for (int j = 0; j < 4; j++)
@@ -138,11 +101,12 @@ static void poison(attention_case *c) {
             }
 }
 
-static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut, bool gated) {
+static void check(const variant &v, qsa_type type, int page_cells, float deviation, qsa_type out_type, bool cut,
+                  bool gated) {
     attention_case c;
     attention_cache(&c, type, 2048, page_cells, 2, 4103, 11);
-    std::vector<int> cells = {0, 1, 2, 3, 4, 5, 63, 64, 65, 1000, 2040, 2046, 2047, 2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055,
-                              2056, 3001, 4102, 4103};
+    std::vector<int> cells = {0,    1,    2,    3,    4,    5,    63,   64,   65,   1000, 2040, 2046, 2047,
+                              2048, 2049, 2050, 2051, 2052, 2053, 2054, 2055, 2056, 3001, 4102, 4103};
     std::vector<int> sequence(cells.size(), 1);
     const int apart = (int)cells.size();
     for (int i = 0; i < 40; i++)
@@ -151,6 +115,8 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     attention_random random = {13};
     for (int i = 0; i < c.count(); i++)
         attention_select(&c, i, cut, &random);
+    const int idle = 9; // a row that does not attend
+    c.rows[(size_t)idle].attends = 0;
     const int nowhere = apart - 2; // a row with ids of blocks that it does not have
     c.ids[(size_t)nowhere * c.stride + 7] = 1 << 30, c.ids[(size_t)nowhere * c.stride + 300] = -1;
     poison(&c);
@@ -164,6 +130,14 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     fetch(d, again, lse_again, c);
     const bool same = out == again && memcmp(lse.data(), lse_again.data(), lse.size() * 4) == 0;
     const qsa_cuda_attention_args all = d.a;
+    const size_t row_bytes = (size_t)all.out.row_stride;
+    const bool untouched =
+        std::count(out.begin() + idle * row_bytes, out.begin() + (idle + 1) * row_bytes, 0xff) == (int64_t)row_bytes;
+    static std::vector<unsigned char> first_out; // of the variants' common case
+    const bool common = type == QSA_I8 && out_type == QSA_F32 && deviation == 1;
+    if (common && &v == variants)
+        first_out = out;
+    const bool as_first = common && out == first_out;
     MUST(cudaMemset(d.a.out.data, 0xff, d.out_bytes));
     for (int i = 0; i < c.count(); i++) {
         qsa_cuda_attention_args one = all;
@@ -178,14 +152,16 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     fetch(d, alone, lse_alone, c);
     int differ = 0;
     for (int i = 0; i < c.count(); i++)
-        differ += memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
+        differ +=
+            memcmp(out.data() + i * all.out.row_stride, alone.data() + i * all.out.row_stride, all.out.row_stride) != 0;
     double lse_error = 0;
     const double e = worst_error(c, out, lse, 1, &lse_error);
     double ignored = 0;
     const double e1 = worst_error(c, alone, lse_alone, 1, &ignored);
     // Without the rows of the other sequence, the same bits.
     qsa_cuda_attention_args part = all;
-    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim, part.lse += apart * c.g.heads;
+    part.count -= apart, part.rows += apart, part.q += (int64_t)apart * c.g.heads * c.g.head_dim,
+        part.lse += apart * c.g.heads;
     part.selection.ids += apart * all.selection.stride, part.selection.counts += apart;
     part.selection.cut_index += apart, part.selection.cut_cells += apart;
     if (c.gated)
@@ -207,15 +183,24 @@ static void check(const variant &v, qsa_type type, int page_cells, float deviati
     fetch(d, again, lse_again, c);
     int nan_wrong = 0;
     for (int i = 0; i < c.count(); i++) {
+        if (i == idle)
+            continue;
         const std::vector<int> mine = attention_cells(&c, i);
         const bool has = c.rows[(size_t)i].sequence == 0 && std::count(mine.begin(), mine.end(), cell);
         for (int k = 0; k < 24 * 256; k++)
             nan_wrong += (bool)isnan(qsa_load(again.data(), out_type, i * 24 * 256 + k)) != (has && k < 12 * 256);
     }
-    printf("%-8s %-4s page %3d sd %g out %d cut %d gate %d: error %.2e alone %.2e lse %.1e again %s, others %s, alone differs in %d, "
-           "NaN wrong %d\n",
-           v.name, type == QSA_I8 ? "i8" : type == QSA_F16 ? "f16" : "bf16", page_cells, deviation, out_type, cut, gated, e, e1,
-           lse_error, same ? "same" : "DIFFERS", others ? "same" : "DIFFER", differ, nan_wrong);
+    printf("%-5s %-4s page %3d sd %g out %d cut %d gate %d: error %.1e alone %.1e lse %.1e again %s others %s alone "
+           "differs %d NaN wrong %d idle %s%s\n",
+           v.name,
+           type == QSA_I8    ? "i8"
+           : type == QSA_F16 ? "f16"
+                             : "bf16",
+           page_cells, deviation, out_type, cut, gated, e, e1, lse_error, same ? "same" : "DIFFERS",
+           others ? "same" : "DIFFER", differ, nan_wrong, untouched ? "untouched" : "TOUCHED",
+           !common    ? ""
+           : as_first ? ", bits of the first"
+                      : ", other bits than the first");
 }
 
 static char *flush_buffer;
@@ -245,6 +230,12 @@ static float time_flushed(const variant &v, device_case &d, int times) {
     return median(ms);
 }
 
+static const char *only; // a variant's name, or null: all
+
+static bool skipped(const variant &v) {
+    return only && strcmp(v.name, only);
+}
+
 static void time_prompt(const char *name, attention_case &c, device_case &d, bool all) {
     double work = 0;
     for (int i = 0; i < c.count(); i++)
@@ -252,6 +243,10 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
     for (const variant &v : variants) {
         if (!all && &v != variants)
             break;
+        if (skipped(v))
+            continue;
+        if (strcmp(v.name, "rows") && &v != variants)
+            continue;
         run(v, d);
         std::vector<unsigned char> out;
         std::vector<float> lse;
@@ -265,8 +260,9 @@ static void time_prompt(const char *name, attention_case &c, device_case &d, boo
 }
 
 static void time_decode(const char *name, attention_case &c, device_case &d) {
+    printf("%s, us hot, cold:", name);
     for (const variant &v : variants) {
-        if (strcmp(v.name, "base") && strcmp(v.name, "over") && strcmp(v.name, "ctas4"))
+        if (skipped(v))
             continue;
         cudaStream_t stream;
         cudaGraph_t graph;
@@ -297,12 +293,14 @@ static void time_decode(const char *name, attention_case &c, device_case &d) {
         fetch(d, out, lse, c);
         double lse_error = 0;
         const double e = c.sequences > 1 ? 0 : worst_error(c, out, lse, c.count() > 8 ? 7 : 1, &lse_error);
-        printf("%-22s %-8s %7.2f us hot  %7.2f us cold (stream, events)  error %.2e\n", name, v.name, median(us),
-               time_flushed(v, d, 20) * 1000, e);
+        printf("  %s %.2f %.1f", v.name, median(us), time_flushed(v, d, 10) * 1000);
+        if (!(e < 1e-3))
+            printf(" ERROR %.1e", e);
         MUST(cudaGraphExecDestroy(twenty));
         MUST(cudaGraphDestroy(graph));
         MUST(cudaStreamDestroy(stream));
     }
+    printf("\n");
 }
 
 static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kind 0 random, 1 walk
@@ -323,43 +321,68 @@ static void prompt(const char *name, qsa_type type, int pos0, int kind) { // kin
     time_prompt(name, c, d, type == QSA_I8);
 }
 
-int main(int argc, char **argv) {
-    const bool timings = argc < 2 || argv[1][0] != 'c';
-    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+static void checks(void) {
     for (const variant &v : variants)
-        if (strcmp(v.name, "hot"))
+        if (!skipped(v))
             check(v, QSA_I8, 64, 1, QSA_F32, false, true);
+    if (skipped(variants[0]))
+        return;
     check(variants[0], QSA_I8, 256, 2, QSA_F32, true, false);
     check(variants[0], QSA_I8, 64, 4, QSA_F32, false, true);
     check(variants[0], QSA_I8, 64, 1, QSA_BF16, true, true);
     check(variants[0], QSA_F16, 64, 1, QSA_F32, true, true);
     check(variants[0], QSA_F16, 256, 4, QSA_F16, false, true);
     check(variants[0], QSA_BF16, 256, 1, QSA_F32, false, false);
-    if (!timings)
+}
+
+static void units(void) {
+    check_unit<UNIT_S8_24>("s8 n24 A registers");
+    check_unit<UNIT_F16_16>("f16 n16 A registers");
+    check_unit<UNIT_S8_48>("s8 n48 A shared");
+    check_unit<UNIT_F16_96>("f16 n96 A registers");
+    qsa_cuda_cache cache = {};
+    cache.geometry = attention_geometry(2048), cache.kv_type = QSA_I8;
+    printf("warpgroup kernels: %s; scratch in bytes, 1 row %zu, 64 rows %zu, 2048 rows %zu\n",
+           variants[0].wide() ? "yes" : "NO, those for older devices", variants[0].scratch(&cache, 1),
+           variants[0].scratch(&cache, 64), variants[0].scratch(&cache, 2048));
+}
+
+// [u: products alone | c: checks | t: timings] [variant]; nothing: all of it.
+int main(int argc, char **argv) {
+    const char mode = argc > 1 ? argv[1][0] : 0;
+    only = argc > 2 ? argv[2] : 0;
+    MUST(cudaMalloc((void **)&flush_buffer, flush_bytes));
+    if (!mode || mode == 'u')
+        units();
+    if (!mode || mode == 'c')
+        checks();
+    if (mode && mode != 't')
         return 0;
     prompt("i8 pos0 0", QSA_I8, 0, 0);
     prompt("i8 pos0 30000 random", QSA_I8, 30000, 0);
     prompt("i8 pos0 30000 walk", QSA_I8, 30000, 1);
-    prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
-    prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    if (!skipped(variants[0])) {
+        prompt("f16 pos0 30000 random", QSA_F16, 30000, 0);
+        prompt("bf16 pos0 30000 random", QSA_BF16, 30000, 0);
+    }
     attention_case c;
     attention_cache(&c, QSA_I8, 2048, 64, 1, 131072, 31);
     device_case d;
     attention_rows(&c, {131072}, {}, 1, QSA_F16, true, 32);
     d.make(c, 64);
-    const int rows[] = {1, 4, 16, 64, 64};
-    for (int i = 0; i < 5; i++) {
+    const int rows[] = {1, 4, 16, 32, 64, 64};
+    for (int i = 0; i < 6; i++) {
         std::vector<int> cells, sequence;
         for (int k = 0; k < rows[i]; k++)
-            cells.push_back(131072 - k), sequence.push_back(i == 4 ? k : 0);
+            cells.push_back(131072 - k), sequence.push_back(i == 5 ? k : 0);
         attention_rows(&c, cells, sequence, 1, QSA_F16, true, 33);
         attention_random random = {34};
         for (int k = 0; k < rows[i]; k++)
             attention_select(&c, k, false, &random);
         d.rows(c);
         char name[64];
-        snprintf(name, sizeof name, "i8 decode %d%s", rows[i], i == 4 ? " sequences" : "");
-        c.sequences = i == 4 ? 64 : 1; // the host has one sequence's pages only: not checked
+        snprintf(name, sizeof name, "i8 decode %d%s", rows[i], i == 5 ? " sequences" : "");
+        c.sequences = i == 5 ? 64 : 1; // the host has one sequence's pages only: not checked
         time_decode(name, c, d);
     }
     return 0;

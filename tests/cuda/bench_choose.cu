@@ -78,55 +78,39 @@ static void set_tuning(batch *b, const choose_tuning &t) {
 }
 
 static void prompt_line(batch *b, const choose_tuning &t, const char *what) {
-    int32_t stride;
     choose_tuning part = t;
     set_tuning(b, t);
-    const int32_t sub = qsa_choose_mma_sub_rows(4, b->args.count, b->args.most_cells, &t, 132, &stride);
-    const double cold = time_once(*b, 1, 20), hot = time_once(*b, 0, 20);
-    part.parts = 1;
-    b->tuning = part;
-    const double scores = time_once(*b, 0, 20);
-    part.parts = 2;
-    b->tuning = part;
-    const double selects = time_once(*b, 0, 20);
-    printf("  %-44s sub-batch %4d  cold %7.1f  hot %7.1f  scores %7.1f  select %7.1f us\n", what, sub, cold, hot, scores, selects);
+    const double cold = time_once(*b, 1, 20), hot = time_once(*b, 0, 20), graph = time_graph(*b, 5, 0);
+    int32_t failed = 0;
+    if (t.lists == 1)
+        MUST(cudaMemcpy(&failed, (char *)b->args.scratch + qsa_choose_mma_failed_at(&b->args.cache, b->args.count, b->args.most_cells, &t),
+                        4, cudaMemcpyDeviceToHost));
+    double of[3];
+    for (int k = 0; k < 3; k++) {
+        part.parts = k == 0 ? 4 : k == 1 ? 1 : 2;
+        b->tuning = part;
+        of[k] = time_graph(*b, 5, 0);
+    }
+    printf("  %-28s cold %7.1f  hot %7.1f  graph %7.1f  bars %6.1f  scores %7.1f  select %7.1f us  %d not served\n", what, cold, hot,
+           graph, of[0], of[1], of[2], failed);
     fflush(stdout);
 }
 
-static void time_prompt(int32_t cells, int32_t page_cells, int all) {
-    world w = make_world(cells, 1, page_cells, QSA_F16, RANDOM, 1);
+static void time_prompt(int32_t cells, int32_t count) {
+    world w = make_world(cells, 1, 64, QSA_F16, RANDOM, 1);
     std::vector<qsa_cuda_row> rows;
-    for (int32_t i = 0; i < 2048; i++)
-        rows.push_back(row_of(cells - 2047 + i, 0));
+    for (int32_t i = 0; i < count; i++)
+        rows.push_back(row_of(cells - count + 1 + i, 0));
     choose_tuning t = qsa_choose_mma_defaults();
     batch b = make_batch(w, rows, 0, 2, t, QSA_RULE_OFFICIAL, 0);
-    printf("2048 rows x %d cells, pages of %d, scratch %.1f MiB\n", cells, page_cells, (double)b.args.scratch_bytes / 1048576.0);
-    prompt_line(&b, t, "defaults");
-    for (int order = 0; order < 5 && all; order++) { // 3: no scores written; 4: an eighth of the products
-        char what[64];
-        snprintf(what, sizeof what, "order %d", order);
-        t.order = order;
-        prompt_line(&b, t, what);
-    }
-    t = qsa_choose_mma_defaults();
-    for (size_t mb = 16; mb <= 64 && all; mb += 8) {
-        char what[64];
-        snprintf(what, sizeof what, "keys of %zu MiB", mb);
-        t.keys_bytes = mb << 20;
-        prompt_line(&b, t, what);
-    }
-    if (all) {
+    printf("%d rows x %d cells, scratch %.1f MiB\n", count, cells, (double)b.args.scratch_bytes / 1048576.0);
+    t.lists = 1;
+    prompt_line(&b, t, "by list");
+    t.lists = 0;
+    prompt_line(&b, t, "all keys");
+    if (count == 2048 && (cells == 16384 || cells == 32768)) {
         t.keys_bytes = (size_t)1 << 30;
-        prompt_line(&b, t, "all rows at once");
-        t = qsa_choose_mma_defaults();
-        t.chained = 0;
-        prompt_line(&b, t, "not chained");
-        t = qsa_choose_mma_defaults();
-        t.prefer_threads = 512;
-        prompt_line(&b, t, "select with 512 threads");
-        t = qsa_choose_mma_defaults();
-        t.planes = 2;
-        prompt_line(&b, t, "2 planes");
+        prompt_line(&b, t, "all keys, all rows at once");
     }
     free_batch(&b);
     free_world(&w);
@@ -135,11 +119,11 @@ static void time_prompt(int32_t cells, int32_t page_cells, int all) {
 static void decode_line(const world &w, const std::vector<qsa_cuda_row> &rows, const choose_tuning &t, const char *what) {
     batch b = make_batch(w, rows, 0, 2, t, QSA_RULE_OFFICIAL, 0);
     const double hot = time_graph(b, 20, 0), cold = time_graph(b, 1, 1);
-    b.tuning.parts = 1;
+    b.tuning.parts = 5;
     const double scores = time_graph(b, 20, 0);
     b.tuning.parts = 2;
     const double selects = time_graph(b, 20, 0);
-    printf("  %-44s hot %7.2f  cold %7.2f  scores %7.2f  select %7.2f us\n", what, hot, cold, scores, selects);
+    printf("  %-36s hot %7.2f  cold %7.2f  scores %7.2f  select %7.2f us\n", what, hot, cold, scores, selects);
     fflush(stdout);
     free_batch(&b);
 }
@@ -147,30 +131,20 @@ static void decode_line(const world &w, const std::vector<qsa_cuda_row> &rows, c
 static void time_decode(int32_t cells) {
     world w = make_world(cells, 1, 64, QSA_F16, RANDOM, 1);
     char what[96];
-    printf("decode at %d cells, by graph\n", cells);
-    for (int count : {1, 4, 8, 16, 64}) {
+    printf("decode at %d cells, one sequence, by graph\n", cells);
+    for (int count : {1, 8, 16, 64}) {
         std::vector<qsa_cuda_row> rows;
         for (int i = 0; i < count; i++)
             rows.push_back(row_of(cells - count + 1 + i, 0));
         choose_tuning t = qsa_choose_mma_defaults();
-        snprintf(what, sizeof what, "%d row(s), one sequence", count);
+        snprintf(what, sizeof what, "%d row(s)", count);
         decode_line(w, rows, t, what);
         if (count == 1) {
-            t.natural = 1;
-            decode_line(w, rows, t, "  natural");
-            t.natural = 0, t.chained = 0;
+            t.digits = 0;
+            decode_line(w, rows, t, "  selection from memory");
+            t.digits = 1, t.chained = 0;
             decode_line(w, rows, t, "  not chained");
-            t.chained = 1, t.prefer_threads = 256;
-            decode_line(w, rows, t, "  select with 256 threads");
-            t.prefer_threads = 512;
-            decode_line(w, rows, t, "  select with 512 threads");
-            t.prefer_threads = 0, t.planes = 2;
-            decode_line(w, rows, t, "  2 planes");
-            t.planes = 1;
         }
-        t.natural = 0;
-        t.rows_path = count <= t.rows_path ? 0 : 64;
-        decode_line(w, rows, t, t.rows_path ? "  the same through mma.sync" : "  the same through wgmma");
     }
     free_world(&w);
 }
@@ -178,7 +152,7 @@ static void time_decode(int32_t cells) {
 static void time_sequences(int32_t cells) {
     world w = make_world(cells, 64, 64, QSA_F16, RANDOM, 1);
     printf("64 sequences at %d cells, by graph\n", cells);
-    for (int count : {4, 16, 64}) {
+    for (int count : {4, 16, 32, 64}) {
         std::vector<qsa_cuda_row> rows;
         for (int i = 0; i < count; i++)
             rows.push_back(row_of(cells - i, i));
@@ -194,14 +168,13 @@ int main(int argc, char **argv) {
     const int wrong = argc > 1 && !strcmp(argv[1], "time") ? 0 : check_choose();
     if (argc > 1 && !strcmp(argv[1], "check"))
         return wrong != 0;
-    time_prompt(32768, 64, 1);
-    time_prompt(131072, 64, 1);
-    time_prompt(131072, 256, 0);
-    time_prompt(8192, 64, 0);
-    time_prompt(524288, 64, 0);
-    time_decode(32768);
-    time_decode(131072);
-    time_decode(262144);
+    for (int32_t cells : {32768, 131072, 262144})
+        time_decode(cells);
     time_sequences(32768);
+    for (int32_t cells : {8192, 16384, 32768, 65536, 131072})
+        time_prompt(cells, 2048);
+    time_prompt(32768, 512);
+    time_prompt(131072, 512);
+    time_prompt(131072, 128);
     return wrong != 0;
 }

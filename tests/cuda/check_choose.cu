@@ -15,10 +15,8 @@ static std::vector<uint32_t> keys_of(const batch &b, int32_t *stride) {
     const int32_t sub = qsa_choose_mma_sub_rows(4, b.args.count, b.args.most_cells, &b.tuning, 132, stride);
     if (sub != b.args.count)
         printf("FAIL: the keys did not stay\n");
-    const int planes = b.args.cache.block_key_type == QSA_BF16 ? 2 : b.tuning.planes;
-    const size_t count = (size_t)b.args.count, at = (count * (size_t)planes * 1024 + 255) / 256 * 256 + (count * 4 + 255) / 256 * 256;
-    std::vector<uint32_t> keys(count * (size_t)*stride);
-    MUST(cudaMemcpy(keys.data(), (char *)b.args.scratch + at, keys.size() * 4, cudaMemcpyDeviceToHost));
+    std::vector<uint32_t> keys((size_t)b.args.count * (size_t)*stride);
+    MUST(cudaMemcpy(keys.data(), b.args.scratch, keys.size() * 4, cudaMemcpyDeviceToHost));
     return keys;
 }
 
@@ -87,7 +85,39 @@ static bool right(const batch &b, const std::vector<int32_t> &out, const std::ve
     return same && counted && index && cut;
 }
 
-static int check_all(const batch &b, const char *what) {
+// Rows by list against `out`; the number of rows that their lists did not serve is added to *failed.
+static int check_lists(const batch &b, const std::vector<int32_t> &out, float margin, long *failed) {
+    batch lists = b;
+    choose_tuning *t = &lists.tuning;
+    *t = qsa_choose_mma_defaults();
+    t->planes = b.tuning.planes, t->lists = 1, t->margin = margin;
+    lists.args.scratch_bytes = qsa_choose_mma_scratch_tuned(&b.args.cache, b.args.count, b.args.most_cells, t);
+    lists.args.scratch = on_device<unsigned char>(lists.args.scratch_bytes);
+    MUST(cudaMemset(lists.args.scratch, 0xff, lists.args.scratch_bytes));
+    MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
+    choose(lists);
+    int32_t rows = 0;
+    MUST(cudaMemcpy(&rows, (char *)lists.args.scratch + qsa_choose_mma_failed_at(&b.args.cache, b.args.count, b.args.most_cells, t),
+                    4, cudaMemcpyDeviceToHost));
+    *failed += rows;
+    cudaFree(lists.args.scratch);
+    const std::vector<int32_t> got = out_of(b);
+    int32_t wrong = 0, first = -1;
+    for (size_t i = 0; i < b.rows.size(); i++) {
+        bool same = memcmp(&got[i * ID_STRIDE], &out[i * ID_STRIDE], ID_STRIDE * 4) == 0;
+        for (size_t k = 0; k < 3; k++)
+            same = same && got[b.rows.size() * (ID_STRIDE + k) + i] == out[b.rows.size() * (ID_STRIDE + k) + i];
+        if (!same && first < 0)
+            first = (int32_t)i;
+        wrong += !same;
+    }
+    if (wrong)
+        printf("  by list, margin %g: %d rows differ, first %d of %d cells; %d rows were not served\n", margin, wrong, first,
+               b.rows[(size_t)first].cells, rows);
+    return wrong != 0;
+}
+
+static int check_all(const batch &b, const char *what, long *failed) {
     int32_t stride;
     choose(b);
     const std::vector<uint32_t> keys = keys_of(b, &stride);
@@ -95,15 +125,25 @@ static int check_all(const batch &b, const char *what) {
     int wrong = 0;
     for (int32_t i = 0; i < b.args.count; i++)
         wrong += !right(b, out, keys, stride, i);
-    // through small scratch, in several sub-batches
-    batch parts = b;
-    parts.tuning.keys_bytes = (size_t)4 << 20;
-    MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
-    choose(parts);
-    const int cut = memcmp(out.data(), out_of(b).data(), out.size() * 4) != 0;
+    // through small scratch, in sub-batches that fit 4 MiB, and of 8 rows; these and the whole by the other selection
+    int cut = 0;
+    for (int way = 0; way < 4; way++) {
+        batch parts = b;
+        parts.tuning.keys_bytes = way == 0 ? (size_t)4 << 20 : way == 3 ? b.tuning.keys_bytes : 1;
+        parts.tuning.digits = way < 2;
+        MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
+        choose(parts);
+        cut |= (memcmp(out.data(), out_of(b).data(), out.size() * 4) != 0) << way;
+    }
+    long all = 0;
+    int lists = check_lists(b, out, 4.5f, failed);
+    lists += check_lists(b, out, -1000.0f, &all);
+    lists += check_lists(b, out, 1000.0f, &all);
+    if (lists)
+        printf("FAIL %s: by list\n", what);
     if (wrong || cut)
-        printf("FAIL %s: %d of %d rows wrong, sub-batches %s\n", what, wrong, b.args.count, cut ? "differ" : "equal");
-    return wrong + cut;
+        printf("FAIL %s: %d of %d rows wrong, other ways that differ: %x\n", what, wrong, b.args.count, (unsigned)cut);
+    return wrong + cut + lists;
 }
 
 // 256 rows: a chunk of sequence 0, some of 1, and 64 rows of twelve sequences in turn, around every boundary.
@@ -123,6 +163,7 @@ static std::vector<qsa_cuda_row> odd_rows(int32_t cells) {
 static choose_tuning in_one_piece(void) {
     choose_tuning t = qsa_choose_mma_defaults();
     t.keys_bytes = (size_t)2 << 30;
+    t.lists = 0;
     return t;
 }
 
@@ -130,16 +171,20 @@ static int check_modes(void) {
     static const char *const names[MODES] = {"random",  "equal",  "zero",   "few",       "nan and inf",
                                              "rising", "falling", "sparse", "mostly nan"};
     int wrong = 0;
-    for (int mode = 0; mode < MODES; mode++)
+    long failed = 0;
+    for (int mode = 0; mode < MODES; mode++) {
+        failed = 0;
         for (int variant = 0; variant < 4; variant++) {
             const qsa_type type = variant == 3 ? QSA_BF16 : QSA_F16;
             world w = make_world(22222, 12, variant & 1 ? 256 : 64, type, mode, 11u + (uint32_t)mode);
             batch b = make_batch(w, odd_rows(w.cells), mode >= RISING, 5, in_one_piece(),
                                  variant & 2 ? QSA_RULE_CUT : QSA_RULE_OFFICIAL, variant & 1);
-            wrong += check_all(b, (std::string(names[mode]) + " " + std::to_string(variant)).c_str());
+            wrong += check_all(b, (std::string(names[mode]) + " " + std::to_string(variant)).c_str(), &failed);
             free_batch(&b);
             free_world(&w);
         }
+        printf("%s%s %ld", mode ? ", " : "of 1024 rows not served by list: ", names[mode], failed);
+    }
     for (int32_t cells = 40000; cells <= 1048576; cells = cells * 2 < 1048576 || cells == 1048576 ? cells * 2 : 1048576)
         for (int mode : {RANDOM, ZERO, SPARSE}) {
             world w = make_world(cells, 1, 64, QSA_F16, mode, 3);
@@ -147,22 +192,80 @@ static int check_modes(void) {
             for (int32_t i = 0; i < 40; i++)
                 rows.push_back(row_of(cells - 39 + i, 0));
             batch b = make_batch(w, rows, mode == SPARSE, 6, in_one_piece(), QSA_RULE_CUT, 0);
-            wrong += check_all(b, (std::to_string(cells) + " cells, " + names[mode]).c_str());
+            wrong += check_all(b, (std::to_string(cells) + " cells, " + names[mode]).c_str(), &failed);
             free_batch(&b);
             free_world(&w);
         }
-    printf("selection: exact on %d modes x 4 variants x 256 rows and up to 1,048,576 cells: %s\n", MODES, wrong ? "NO" : "yes");
+    printf("\nselection: exact on %d modes x 4 variants x 256 rows and up to 1,048,576 cells: %s\n", MODES, wrong ? "NO" : "yes");
     return wrong;
 }
 
-// Row alone (through either kernel) against the row in a batch of 192: bits of keys, ids.
-static int check_alone(int mode, int natural, int rows_path, int planes, qsa_type type) {
-    world w = make_world(30003, 1, 64, type, mode, 21);
+// Rows that clusters select from, against the selection from memory.
+static int check_few(void) {
+    int wrong = 0;
+    for (int32_t cells : {2052, 2100, 4100, 8192, 32768, 65540, 131072, 262144, 524288, 1048576})
+        for (int mode = 0; mode < MODES; mode++)
+            for (int32_t count : {1, 33, 50}) {
+                world w = make_world(cells, 1, 64, QSA_F16, mode, 3);
+                std::vector<qsa_cuda_row> rows;
+                for (int32_t i = 0; i < count; i++)
+                    rows.push_back(row_of(cells - i, 0));
+                choose_tuning t = in_one_piece();
+                batch b = make_batch(w, rows, mode >= RISING, 6, t, mode & 1 ? QSA_RULE_CUT : QSA_RULE_OFFICIAL, 0);
+                choose(b);
+                const std::vector<int32_t> out = out_of(b);
+                b.tuning.digits = 0;
+                MUST(cudaMemset(b.out, 0xee, b.out_count * 4));
+                choose(b);
+                if (memcmp(out.data(), out_of(b).data(), out.size() * 4) != 0) {
+                    printf("FAIL: %d rows of %d cells, mode %d: the selections differ\n", count, cells, mode);
+                    wrong++;
+                }
+                free_batch(&b);
+                free_world(&w);
+            }
+    printf("few rows: %d of 270 batches differ\n", wrong);
+    return wrong;
+}
+
+// By list against the other way, as large as they come.
+static int check_large(void) {
+    static const struct {
+        int32_t count, cells;
+        int mode;
+    } of[] = {{128, 32768, RANDOM}, {777, 9000, RANDOM}, {2048, 32768, RANDOM}, {2048, 131072, RANDOM}, {2048, 131072, RISING},
+              {2048, 262144, RANDOM}, {1100, 1048576, RANDOM}, {300, 262144, FEW}};
+    int wrong = 0;
+    for (const auto &o : of) {
+        world w = make_world(o.cells, 1, 64, QSA_F16, o.mode, 5);
+        std::vector<qsa_cuda_row> rows;
+        for (int32_t i = 0; i < o.count; i++)
+            rows.push_back(row_of(o.cells - o.count + 1 + i, 0));
+        choose_tuning t = qsa_choose_mma_defaults();
+        t.lists = 0;
+        batch b = make_batch(w, rows, o.mode == RISING, 7, t, QSA_RULE_OFFICIAL, 0);
+        choose(b);
+        const std::vector<int32_t> out = out_of(b);
+        long failed = 0;
+        const int bad = check_lists(b, out, 4.5f, &failed);
+        if (bad || (failed > 0) != (o.mode == FEW))
+            printf("by list, %d rows of %d cells, mode %d: %s; %ld rows not served\n", o.count, o.cells, o.mode,
+                   bad ? "DIFFERENT" : "equal", failed);
+        wrong += bad;
+        free_batch(&b);
+        free_world(&w);
+    }
+    return wrong;
+}
+
+// Row alone (through either kernel) against the row in a batch of 192 of so many sequences: bits of keys, ids.
+static int check_alone(int mode, int32_t sequences, int rows_path, int planes, qsa_type type) {
+    world w = make_world(30003, sequences, 64, type, mode, 21);
     choose_tuning t = in_one_piece();
-    t.natural = natural, t.planes = planes;
+    t.planes = planes;
     std::vector<qsa_cuda_row> rows;
     for (int32_t i = 0; i < 192; i++)
-        rows.push_back(row_of(w.cells - 191 + i, 0));
+        rows.push_back(row_of(w.cells - 191 + i, i % sequences));
     batch b = make_batch(w, rows, 0, 9, t, QSA_RULE_OFFICIAL, 0);
     int32_t stride;
     choose(b);
@@ -186,10 +289,12 @@ static int check_alone(int mode, int natural, int rows_path, int planes, qsa_typ
     }
     free_batch(&b);
     free_world(&w);
-    printf("alone and in a batch, %s, planes %d, %s%s%s: %ld keys differ, at most %ld ulp; %ld of 11 rows have other ids\n",
-           type == QSA_BF16 ? "bf16" : "f16", planes, rows_path ? "mma.sync against wgmma" : "wgmma",
-           natural ? ", natural" : "", mode == ODD ? ", nan and inf" : "", differ, most, ids);
-    return rows_path == 0 && differ != 0;
+    if (differ || ids)
+        printf("alone and in a batch, %s, planes %d, alone %s, %d sequences%s: %ld keys differ, at most %ld ulp; %ld of 11 rows "
+               "have other ids\n",
+               type == QSA_BF16 ? "bf16" : "f16", planes, rows_path ? "mma.sync" : "wgmma", sequences,
+           mode == ODD ? ", nan and inf" : "", differ, most, ids);
+    return differ != 0;
 }
 
 static __global__ void exact_scores(double *to, const float *q, const uint16_t *keys, const int32_t *table, int32_t page_blocks,
@@ -259,14 +364,16 @@ int check_choose(void) {
     wrong += check_error(QSA_F16, 2, 64, 2e-5);
     wrong += check_error(QSA_BF16, 2, 0, 1e-4);
     wrong += check_error(QSA_BF16, 2, 64, 1e-4);
-    wrong += check_alone(RANDOM, 0, 0, 1, QSA_F16);
-    for (int natural = 0; natural < 2; natural++) {
-        wrong += check_alone(RANDOM, natural, 16, 1, QSA_F16);
-        wrong += check_alone(RANDOM, natural, 16, 2, QSA_F16);
+    wrong += check_alone(RANDOM, 1, 0, 1, QSA_F16);
+    for (int32_t sequences : {1, 4, 12}) { // 12: by mma.sync in the batch too
+        wrong += check_alone(RANDOM, sequences, 16, 1, QSA_F16);
+        wrong += check_alone(RANDOM, sequences, 16, 2, QSA_F16);
     }
     wrong += check_alone(RANDOM, 1, 16, 2, QSA_BF16);
     wrong += check_alone(ODD, 1, 16, 1, QSA_F16);
     wrong += check_modes();
+    wrong += check_few();
+    wrong += check_large();
     printf("checks: %s\n", wrong ? "FAILED" : "passed");
     fflush(stdout);
     return wrong;

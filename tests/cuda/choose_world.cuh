@@ -111,7 +111,7 @@ template <class T> static T *on_device(size_t count) {
 }
 
 // Pages are shuffled among all sequences; spare pages hold NaN, and the tables' unused entries no page at all.
-static world make_world(int32_t cells, int32_t sequences, int32_t page_cells, qsa_type type, int mode, uint32_t seed) {
+static inline world make_world(int32_t cells, int32_t sequences, int32_t page_cells, qsa_type type, int mode, uint32_t seed) {
     world w = {};
     w.cells = cells, w.sequences = sequences;
     qsa_cuda_cache *c = &w.cache;
@@ -143,7 +143,7 @@ static world make_world(int32_t cells, int32_t sequences, int32_t page_cells, qs
     return w;
 }
 
-static void free_world(world *w) {
+static inline void free_world(world *w) {
     cudaFree((void *)w->cache.tables);
     cudaFree(w->cache.block_keys);
 }
@@ -159,7 +159,7 @@ typedef struct batch {
 
 enum { ID_STRIDE = 516 };
 
-static batch make_batch(const world &w, const std::vector<qsa_cuda_row> &rows, int positive, uint32_t seed,
+static inline batch make_batch(const world &w, const std::vector<qsa_cuda_row> &rows, int positive, uint32_t seed,
                         const choose_tuning &tuning, qsa_rule rule, int identity) {
     batch b = {};
     b.rows = rows;
@@ -191,14 +191,14 @@ static batch make_batch(const world &w, const std::vector<qsa_cuda_row> &rows, i
     return b;
 }
 
-static void free_batch(batch *b) {
+static inline void free_batch(batch *b) {
     cudaFree((void *)b->args.rows);
     cudaFree((void *)b->args.index_q);
     cudaFree(b->out);
     cudaFree(b->args.scratch);
 }
 
-static qsa_cuda_row row_of(int32_t cells, int32_t sequence) {
+static inline qsa_cuda_row row_of(int32_t cells, int32_t sequence) {
     qsa_cuda_row r = {};
     r.cells = cells, r.sequence = sequence, r.previous = -1, r.attends = 1;
     return r;

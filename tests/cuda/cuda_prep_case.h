@@ -138,7 +138,7 @@ struct prep_case {
     }
 };
 
-static void test_prep(const qsa_geometry &g, int odd, bool plain, int most_rows) {
+static void test_prep(const qsa_geometry &g, int odd, int plain, int most_rows) {
     const int32_t sequences = between(1, 4);
     std::vector<int32_t> lengths(sequences), pending(sequences);
     int32_t most = 0;

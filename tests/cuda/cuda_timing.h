@@ -72,6 +72,44 @@ template <class T> T *device_room(size_t count) {
     return d;
 }
 
+// prep of the last rows before cell n: raw rows in one fused buffer.
+inline void time_prep(const qsa_cuda_cache &c, qsa_type type, int32_t rows, int32_t n) {
+    std::vector<qsa_cuda_row> r(rows);
+    for (int32_t i = 0; i < rows; i++)
+        r[i] = {n - rows + i + 1, 0, i - 1, 1, rows - i <= 67, {n + i, n + i, n + i}};
+    const int64_t size = type == QSA_F32 ? 4 : 2, head = 256 * size, index = 128 * size;
+    const int64_t q = 24 * head, kv = 2 * head, iq = 4 * index, stride = q + 2 * kv + iq + index;
+    char *raw = (char *)random_floats((size_t)(rows * stride / size), size == 2);
+    std::vector<float> frequencies(32);
+    for (int i = 0; i < 32; i++)
+        frequencies[i] = (float)pow(1e7, -i / 32.0);
+    std::vector<uint8_t> axis(32);
+    for (int i = 0; i < 32; i++)
+        axis[i] = (uint8_t)(i % 3);
+    float *factor = device_of(std::vector<float>(256, 1.1f));
+    const qsa_cuda_prep_args a = {c,
+                                  device_of(r),
+                                  rows,
+                                  {raw, type, stride, head},
+                                  {raw + q, type, stride, head},
+                                  {raw + q + kv, type, stride, head},
+                                  {raw + q + 2 * kv, type, stride, index},
+                                  {raw + q + 2 * kv + iq, type, stride, index},
+                                  factor,
+                                  factor,
+                                  factor,
+                                  factor,
+                                  device_of(frequencies),
+                                  device_of(axis),
+                                  device_room<float>((size_t)rows * 24 * 256),
+                                  device_room<float>((size_t)rows * 512),
+                                  nullptr,
+                                  nullptr};
+    char name[96];
+    snprintf(name, sizeof name, "prep %d, %s rows", rows, size == 4 ? "f32" : "bf16");
+    time_one(name, 20, [&](cudaStream_t s) { check(qsa_prep_cuda(&a, s), "prep"); });
+}
+
 inline int time_all() {
     const qsa_geometry g = preset();
     const int32_t n = 131072, page = 64, pages = n / page + 64, cells = pages * page, most_rows = 2048;
@@ -89,40 +127,9 @@ inline int time_all() {
     c.raw_positions = device_room<int32_t>(67 * 3), c.raw_positions_pending = device_room<int32_t>(67 * 3);
     c.events = device_room<unsigned long long>(3);
     char name[96];
-    for (int32_t rows : {1, 8, 2048}) { // prep: raw rows of bf16 in one fused buffer
-        std::vector<qsa_cuda_row> r(rows);
-        for (int32_t i = 0; i < rows; i++)
-            r[i] = {n - rows + i + 1, 0, i - 1, 1, rows - i <= 67, {n + i, n + i, n + i}};
-        const int64_t q = 24 * 512, kv = 2 * 512, iq = 4 * 256, stride = q + 2 * kv + iq + 256;
-        char *raw = (char *)random_floats((size_t)(rows * stride / 2), true);
-        std::vector<float> frequencies(32);
-        for (int i = 0; i < 32; i++)
-            frequencies[i] = (float)pow(1e7, -i / 32.0);
-        std::vector<uint8_t> axis(32);
-        for (int i = 0; i < 32; i++)
-            axis[i] = (uint8_t)(i % 3);
-        float *factor = device_of(std::vector<float>(256, 1.1f));
-        const qsa_cuda_prep_args a = {c,
-                                      device_of(r),
-                                      rows,
-                                      {raw, QSA_BF16, stride, 512},
-                                      {raw + q, QSA_BF16, stride, 512},
-                                      {raw + q + kv, QSA_BF16, stride, 512},
-                                      {raw + q + 2 * kv, QSA_BF16, stride, 256},
-                                      {raw + q + 2 * kv + iq, QSA_BF16, stride, 256},
-                                      factor,
-                                      factor,
-                                      factor,
-                                      factor,
-                                      device_of(frequencies),
-                                      device_of(axis),
-                                      device_room<float>((size_t)rows * 24 * 256),
-                                      device_room<float>((size_t)rows * 512),
-                                      nullptr,
-                                      nullptr};
-        snprintf(name, sizeof name, "prep %d", rows);
-        time_one(name, 20, [&](cudaStream_t s) { check(qsa_prep_cuda(&a, s), "prep"); });
-    }
+    for (const qsa_type type : {QSA_BF16, QSA_F32})
+        for (int32_t rows : {1, 8, 2048})
+            time_prep(c, type, rows, n);
     std::vector<qsa_cuda_row> far(most_rows);
     float *scores = (float *)random_floats((size_t)most_rows * 32768, false);
     for (int32_t rows : {1, 2048})

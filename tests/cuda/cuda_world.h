@@ -177,9 +177,12 @@ struct raw_rows {
     buffer b;
     qsa_type type;
     int64_t row_stride, head_stride, start;
-    void make(const char *name, int32_t rows, int32_t heads, int32_t dim, int odd, bool plain) {
+    // PLAIN: bf16 without gaps, as a model gives them; WHOLE: any type without gaps.
+    enum way { ANY, PLAIN, WHOLE };
+    void make(const char *name, int32_t rows, int32_t heads, int32_t dim, int odd, int how) {
+        const bool plain = how != ANY;
         b.name = name;
-        type = plain ? QSA_BF16 : pick({QSA_F32, QSA_F16, QSA_BF16});
+        type = how == PLAIN ? QSA_BF16 : pick({QSA_F32, QSA_F16, QSA_BF16});
         const int64_t size = (int64_t)qsa_type_size(type);
         const int64_t step = plain || chance(3) ? 0 : chance(2) ? size * between(0, 9) : between(0, 9);
         head_stride = dim * size + step;
@@ -194,8 +197,13 @@ struct raw_rows {
         }
         for (int32_t i = 0; i < rows; i++)
             for (int32_t h = 0; h < heads; h++)
-                for (int32_t e = 0; e < dim; e++)
-                    put(base + i * row_stride + h * head_stride, type, e, number(odd));
+                for (int32_t e = 0; e < dim; e++) {
+                    const float x = number(odd);
+                    unsigned char *at = base + i * row_stride + h * head_stride;
+                    put(at, type, e, x);
+                    if (x != x && size == 2 && (e & 1)) // a NaN that no conversion made
+                        memset(at + 2 * (size_t)e, 0xff, 2);
+                }
         b.up();
     }
     qsa_rows dev() {
@@ -229,6 +237,18 @@ inline qsa_geometry any_geometry() {
     g.rotary_dim = 2 * (chance(2) && most >= 32 ? 32 : between(1, most));
     g.ratio = pick({1, 2, 3, 4, 4, 5, 7, 16, 64, 256});
     g.budget = g.ratio * between(1, g.ratio > 16 ? 3 : 40);
+    return g;
+}
+
+// Sizes that the kernels have a faster way for.
+inline qsa_geometry wide_geometry() {
+    qsa_geometry g = preset();
+    g.kv_heads = between(1, 5);
+    g.heads = g.kv_heads * between(1, 12);
+    g.head_dim = pick({128, 256, 256}), g.index_dim = pick({128, 128, 256});
+    g.index_heads = between(1, 9);
+    g.ratio = pick({1, 2, 3, 4, 4, 7, 32, 33});
+    g.budget = g.ratio * between(1, 40);
     return g;
 }
 

@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 15 * times; i++) {
         test_prep(any_geometry(), pick({0, 5, 50, 1000}), false, between(1, 12));
         test_prep(model, pick({0, 5, 50, 1000}), chance(2), between(1, 8));
+        test_prep(wide_geometry(), pick({0, 5, 50, 1000, 100000}), raw_rows::WHOLE, between(1, 40));
     }
     group("prep");
     for (int i = 0; i < 15 * times; i++) {

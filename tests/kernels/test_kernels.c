@@ -6,7 +6,9 @@
 // rows avx2, a skip of one on x86-64 is a failure, and so is one of neon on AArch64.
 // LABELS: small cross
 // RUNNER: plain
+#include "api/internal.h"
 #include "emulated/emulated.h"
+#include "support/candidates.h"
 #include "support/kernel_case.h"
 #include "support/plain_runner.h"
 
@@ -29,6 +31,7 @@ typedef struct {
 #define QSA_KERNEL(stage, kernel, where, rank, kernel_class) {#stage, #kernel, #where, #kernel "_" #where},
 static const listed_row listed[] = {
 #include "kernels/kernels.tbl"
+#include "kernels/cuda.tbl"
 };
 #undef QSA_KERNEL
 enum { LISTED = sizeof listed / sizeof listed[0] };
@@ -75,6 +78,8 @@ static bool left_out(const listed_row *row) {
 static const char *skip_reason(const listed_row *row) {
     static char reason[64];
     const qsa_kernel_row *built = built_row(row->name);
+    if (strncmp(row->where, "cuda", 4) == 0)
+        return "on a GPU: ctest -L cuda";
     if (!built) {
         snprintf(reason, sizeof reason, "not built: not on %s", left_out(row) ? "this machine" : architecture);
         return reason;
@@ -149,6 +154,20 @@ static const char *run_row(const qsa_kernel_row *row, int number, bool learn) {
     return complaint;
 }
 
+// The candidate of QSA_LAB_KERNELS for a kernel, or null.
+static const qsa_kernel_row *candidate_of(qsa_kernel_number number) {
+    static qsa_context *context;
+    if (!context) {
+        if (qsa_context_create(NULL, &context) != QSA_OK)
+            return NULL;
+        use_candidates(context);
+    }
+    for (int32_t j = 0; j < qsa_table_rows(); j++)
+        if (context->picked[number] == qsa_table_row(j))
+            return NULL;
+    return context->picked[number];
+}
+
 static void run_kernel(qsa_kernel_number number, const char *kernel) {
     char name[64];
     snprintf(name, sizeof name, "%s_ref", kernel);
@@ -160,6 +179,9 @@ static void run_kernel(qsa_kernel_number number, const char *kernel) {
         case_make(&the_case, number, &r);
         if (!plain_check(!run_row(reference, i, true), __FILE__, __LINE__, running))
             continue;
+        const qsa_kernel_row *candidate = candidate_of(number);
+        if (candidate && candidate->kernel_class == QSA_CLASS_STRICT)
+            plain_check(!run_row(candidate, i, false), __FILE__, __LINE__, running);
         // Rows of class fast last: what they give takes the place of what is compared with.
         for (int fast = 0; fast < 2; fast++)
             for (int32_t j = 0; j < qsa_table_rows(); j++) {

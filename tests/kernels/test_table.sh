@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# kernels.tbl and the files of src/kernels agree: every src/kernels/<stage>/<stem>.c or .cu has a row
-# (stage, kernel, where) with stem = kernel_where, every row a file, no row is there twice. A file without a
+# kernels.tbl and cuda.tbl and the files of src/kernels agree: every src/kernels/<stage>/<stem>.c or .cu has a row
+# (stage, kernel, where) with stem = kernel_where (of a .cu file perhaps a part, _cuda_mma_<part>), every row a file, no row is there twice. A file without a
 # row would be built and never called. The controls break a copy of the lists in each way.
 # LABELS: small
 set -eu
@@ -11,14 +11,14 @@ trap 'rm -rf "$scratch"' EXIT
 
 # Rows of a table as stage/stem, one a line; a line that starts as a row and is none comes out as it is.
 rows() {
-    grep '^ *QSA_KERNEL' "$1" |
+    grep -h '^ *QSA_KERNEL' "$@" |
         sed 's/^QSA_KERNEL(\([a-z0-9_]*\), \([a-z0-9_]*\), \([a-z0-9_]*\), [0-9]*, [A-Z]*)$/\1\/\2_\3/' | sort
 }
 
 # Files of a source tree as stage/stem, one a line.
 files() {
     (cd "$1" && find . -mindepth 2 -name '*.c' -o -mindepth 2 -name '*.cu') |
-        sed -e 's,^\./,,' -e 's/\.[a-z]*$//' | sort
+        sed -e 's,^\./,,' -e 's/\(_cuda_mma\)_[a-z_]*\.cu$/\1/' -e 's/\.[a-z]*$//' | sort -u
 }
 
 # compare ROWS FILES: says every difference; fails if there is one.
@@ -39,7 +39,7 @@ compare() {
     return $result
 }
 
-rows "$SRC/src/kernels/kernels.tbl" >"$scratch/rows"
+rows "$SRC/src/kernels/kernels.tbl" "$SRC/src/kernels/cuda.tbl" >"$scratch/rows"
 files "$SRC/src/kernels" >"$scratch/files"
 count=$(wc -l <"$scratch/rows")
 [ "$count" -ge 9 ] || { echo "only $count rows found"; status=1; }

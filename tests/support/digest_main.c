@@ -68,7 +68,12 @@ static int differences(const digest_list *got, const digest_list *want, const di
 
 static void check_kernels(const digest_list *want, const char *where, const char *names) {
     printf("%s: %s\n", where ? where : "picked", names);
-    for (int i = 0; i < scenario_count; i++) {
+#ifdef QSA_SANITIZED // the ways through the code are the same
+    const int most = 2;
+#else
+    const int most = INT32_MAX;
+#endif
+    for (int i = 0; i < scenario_count && i < most; i++) {
         digest_list got = {0};
         digest_run(&got, &scenarios[i], where, DIGEST_AS_IS, false);
         PLAIN_CHECK_INT(got.conflicts, 0); // scores that depend on the format of the values, ...

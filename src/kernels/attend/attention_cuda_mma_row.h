@@ -209,14 +209,14 @@ template <int FORM, int NT, bool SPLIT>
 QSA_KERNEL(128, QSA_ROW_CTAS)
 qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *records, const int32_t *served,
                 int32_t tiles_most) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     qsa_row_shared<FORM, NT> &shared = *(qsa_row_shared<FORM, NT> *)shared_bytes;
     const qsa_cuda_cache &cache = a.cache;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = cache.geometry.kv_heads, heads = cache.geometry.heads / kv_heads;
     const int32_t item = SPLIT ? blockIdx.x / tiles_most : blockIdx.x, r = item / kv_heads, kv = item % kv_heads;
-    qsa_trigger_dependents();
-    qsa_wait_dependency();                              // of a launch that overlaps what is before it; else nothing
+    qsa_wait_dependency();
+    qsa_trigger_dependents();                           // only now: what follows may read the batch at once
     if (!a.rows[r].attends || (served && served[item])) // served: by qsa_attend_tiles
         return;
     const qsa_work work = qsa_work_of(a, r);
@@ -241,7 +241,7 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
     for (int i = warp; i < 4 * NT; i += 4) { // a head that the geometry lacks is a copy that nobody reads
         const int32_t j = i / 4, head = qsa_head_of_column<NT>(j, i % 4);
         const float *q = a.q + ((int64_t)r * cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<FORM>(shared.planes, q, j, i % 4, lane);
+        const float unit = qsa_put_query<FORM, QSA_QUERY_LANES>(shared.planes, q, j, i % 4, lane);
         if (lane == 0)
             shared.unit[head] = unit;
     }
@@ -362,16 +362,19 @@ qsa_attend_rows(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, float *record
 #define QSA_TILES_MOST 1024 // records of a row that this kernel has room for
 QSA_KERNEL(QSA_DIM, 4)
 qsa_join_records(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, const float *records, int32_t tiles_most) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     float2 *ml = (float2 *)shared_bytes, *factors = ml + tiles_most;
     const int32_t all = a.cache.geometry.heads, heads = all / a.cache.geometry.kv_heads;
     const int32_t r = blockIdx.x / all, head = blockIdx.x % all, thread = threadIdx.x;
-    qsa_trigger_dependents();
-    if (!a.rows[r].attends)
-        return;
+    if (tiles_most == 0) // else the kernel before has waited for the batch
+        qsa_wait_dependency();
+    const bool wanted = a.rows[r].attends;
     const int32_t tiles = qsa_work_of(a, r).tiles;
-    records += ((int64_t)r * a.cache.geometry.kv_heads + head / heads) * tiles_most * QSA_RECORD_FLOATS;
     qsa_wait_dependency();
+    qsa_trigger_dependents();
+    if (!wanted)
+        return;
+    records += ((int64_t)r * a.cache.geometry.kv_heads + head / heads) * tiles_most * QSA_RECORD_FLOATS;
     for (int32_t k = thread; k < tiles; k += QSA_DIM)
         ml[k] = *(const float2 *)(records + (int64_t)k * QSA_RECORD_FLOATS + 2 * (head % heads));
     __syncthreads();

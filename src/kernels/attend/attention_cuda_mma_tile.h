@@ -32,7 +32,7 @@ typedef struct qsa_union_quad {
 struct qsa_tile_shared {
     union {
         struct {
-            uint4 k[64][16], v[64][16]; // codes; 16-byte piece j of cell c lies at j ^ 4 (c & 1)
+            uint4 k[64][16], v[64][16]; // codes; 16-byte piece j of cell c lies at j ^ (c & 7) in k, j ^ 4 (c & 1) in v
             uint4 halves[64][32];       // V as halves; piece j of cell c lies at j ^ (c & 7)
         } step;
         uint32_t map[QSA_WINDOW];
@@ -135,7 +135,7 @@ QSA_DEVICE uint2 qsa_tile_fetch(qsa_tile_shared &shared, const qsa_cuda_cache &c
     for (int32_t i = thread; i < 64 * 16; i += 128) {
         const int32_t cell = i / 16, piece = i % 16, q = min(first + cell / 4, total - 1);
         const int64_t at = ((int64_t)shared.quads[q].row + cell % 4) * QSA_DIM + piece * 16;
-        qsa_copy16(&shared.step.k[cell][piece ^ (cell & 1) * 4], (const char *)c.k + at);
+        qsa_copy16(&shared.step.k[cell][piece ^ (cell & 7)], (const char *)c.k + at);
         qsa_copy16(&shared.step.v[cell][piece ^ (cell & 1) * 4], (const char *)c.v + at);
     }
     qsa_copy_commit();
@@ -171,7 +171,7 @@ QSA_DEVICE void qsa_tile_convert(qsa_tile_shared &shared, float centre) {
 
 // s[step][j][i]: the warp's row, cell 16 step + g + 8 i, head_of_column(j, t).
 QSA_DEVICE void qsa_tile_qk(float s[4][3][2], const qsa_tile_shared &shared, int32_t row, int32_t lane) {
-    const int32_t g = lane / 4, t = lane % 4;
+    const int32_t g = lane / 4;
 #pragma unroll
     for (int group = 0; group < 4; group++) {
         uint4 b[3];
@@ -180,16 +180,17 @@ QSA_DEVICE void qsa_tile_qk(float s[4][3][2], const qsa_tile_shared &shared, int
             b[j] = *(const uint4 *)(shared.planes[row] + (j * 4 + group) * 512 + lane * 16);
 #pragma unroll
         for (int step = 0; step < 4; step++) {
-            const int32_t cell = 16 * step + g;
-            const uint4 x = shared.step.k[cell][(group * 4 + t) ^ (cell & 1) * 4];
-            const uint4 y = shared.step.k[cell + 8][(group * 4 + t) ^ (cell & 1) * 4];
+            const int32_t cell = 16 * step + g, from = 16 * step + (lane & 15), piece = group * 4 + lane / 16;
+            uint32_t x[4], y[4];
+            qsa_ldmatrix(x, &shared.step.k[from][piece ^ (from & 7)]);
+            qsa_ldmatrix(y, &shared.step.k[from][(piece + 2) ^ (from & 7)]);
             const uint16_t *scales = (const uint16_t *)&shared.scales[0][cell] + group;
             const float scale[2] = {qsa_unpack_f16(scales[0]).x, qsa_unpack_f16(scales[8 * 4]).x};
 #pragma unroll
             for (int j = 0; j < 3; j++) {
                 int32_t c[4] = {0, 0, 0, 0};
-                qsa_mma_s8(c, x.x, y.x, x.y, y.y, b[j].x, b[j].y);
-                qsa_mma_s8(c, x.z, y.z, x.w, y.w, b[j].z, b[j].w);
+                qsa_mma_s8(c, x[0], x[1], x[2], x[3], b[j].x, b[j].y);
+                qsa_mma_s8(c, y[0], y[1], y[2], y[3], b[j].z, b[j].w);
                 s[step][j][0] = fmaf((float)(c[0] * 256 + c[1]), scale[0], s[step][j][0]);
                 s[step][j][1] = fmaf((float)(c[2] * 256 + c[3]), scale[1], s[step][j][1]);
             }
@@ -266,13 +267,13 @@ QSA_DEVICE void qsa_tile_pv(float o[4][6][4], const qsa_tile_shared &shared, int
 
 QSA_KERNEL(128, 2)
 qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *served) {
-    extern __shared__ uint4 shared_bytes[];
+    QSA_SHARED;
     qsa_tile_shared &shared = *(qsa_tile_shared *)shared_bytes;
     const int32_t thread = threadIdx.x, warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
     const int32_t kv_heads = a.cache.geometry.kv_heads, r = blockIdx.x / kv_heads, kv = blockIdx.x % kv_heads;
     const int32_t heads = a.cache.geometry.heads / kv_heads;
-    qsa_trigger_dependents();
     qsa_wait_dependency();
+    qsa_trigger_dependents();
     if (!qsa_tile_leads(a, r)) {
         const int32_t leader = r - (a.rows[r].cells + QSA_TILE_ROWS - 1) % QSA_TILE_ROWS; // sets the flags of its rows
         if (thread == 0 && (leader < 0 || leader >= r || !qsa_tile_leads(a, leader)))
@@ -293,7 +294,7 @@ qsa_attend_tiles(const QSA_GRID_CONSTANT qsa_cuda_attention_args a, int32_t *ser
         const int32_t head = qsa_head_of_column<3>(i / 4, i % 4);
         const float *q =
             a.q + ((int64_t)(r + warp) * a.cache.geometry.heads + kv * heads + min(head, heads - 1)) * QSA_DIM;
-        const float unit = qsa_put_query<QSA_FORM_I8>(shared.planes[warp], q, i / 4, i % 4, lane);
+        const float unit = qsa_put_query<QSA_FORM_I8, QSA_QUERY_DIMS>(shared.planes[warp], q, i / 4, i % 4, lane);
         if (lane == 0)
             shared.unit[warp][head] = unit;
     }

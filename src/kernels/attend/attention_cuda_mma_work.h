@@ -27,6 +27,11 @@ typedef struct qsa_work {
     const int32_t *table, *ids; // ids null: the blocks in order
 } qsa_work;
 
+// May a row of the batch have ids at all?
+QSA_DEVICE bool qsa_may_select(const qsa_cuda_attention_args &a) {
+    return a.most_cells > a.cache.geometry.budget + a.cache.geometry.ratio - 1 && a.selection.ids && a.selection.counts;
+}
+
 QSA_DEVICE qsa_work qsa_work_of(const qsa_cuda_attention_args &a, int32_t r) {
     const qsa_geometry &g = a.cache.geometry;
     const qsa_cuda_row &row = a.rows[r];
@@ -34,29 +39,33 @@ QSA_DEVICE qsa_work qsa_work_of(const qsa_cuda_attention_args &a, int32_t r) {
     w.cells = row.cells;
     w.blocks = w.cells / g.ratio;
     w.table = a.cache.tables + (int64_t)row.sequence * a.cache.table_pages;
-    w.ids = w.cells <= g.budget + g.ratio - 1 ? 0 : a.selection.ids + r * a.selection.stride;
-    w.count = w.blocks;
-    w.cut = -1;
-    w.cut_cells = 0;
-    if (w.ids) {
-        w.count = min(max(a.selection.counts[r], 0), min(w.blocks, g.budget / g.ratio + 1));
-        if (a.selection.cut_index && (w.cut = a.selection.cut_index[r]) >= 0)
-            w.cut_cells = a.selection.cut_cells[r];
+    // Read whether or not they count, so that nothing waits for the row.
+    int32_t count = 0, cut = -1, cut_cells = 0;
+    if (qsa_may_select(a)) {
+        count = a.selection.counts[r];
+        if (a.selection.cut_index)
+            cut = a.selection.cut_index[r], cut_cells = a.selection.cut_cells[r];
     }
+    w.ids = w.cells <= g.budget + g.ratio - 1 ? 0 : a.selection.ids + r * a.selection.stride;
+    w.count = w.ids ? min(max(count, 0), min(w.blocks, g.budget / g.ratio + 1)) : w.blocks;
+    w.cut = w.ids ? cut : -1;
+    w.cut_cells = w.cut >= 0 ? cut_cells : 0;
     w.quads = w.count * (g.ratio / 4) + (w.cells % g.ratio + 3) / 4;
     w.tiles = (w.quads + QSA_QUADS - 1) / QSA_QUADS;
     return w;
 }
 
-// Quad q of a row, for KV head `head`. What is not selected has valid 0 and names row 0, which is always there.
-QSA_DEVICE qsa_quad qsa_quad_of(const qsa_cuda_attention_args &a, const qsa_work &w, int32_t head, int32_t q) {
+// Quad q of a row, for KV head `head`. What is not selected has valid 0 and names row 0, which is always there. selected: the
+// id of its block, if the row has ids and the block is one of them.
+QSA_DEVICE qsa_quad qsa_quad_with(const qsa_cuda_attention_args &a, const qsa_work &w, int32_t head, int32_t q,
+                                  int32_t selected) {
     const int32_t ratio = a.cache.geometry.ratio, parts = ratio / 4, page_cells = a.cache.page_cells;
     qsa_quad quad = {0, 0};
     if (q >= w.quads)
         return quad;
     int32_t block = parts == 1 ? q : q / parts, cell, valid = 4;
     if (block < w.count) {
-        const int32_t part = (q - block * parts) * 4, id = w.ids ? w.ids[block] : block;
+        const int32_t part = (q - block * parts) * 4, id = w.ids ? selected : block;
         if (id < 0 || id >= w.blocks)
             return quad;
         cell = id * ratio + part;
@@ -68,11 +77,13 @@ QSA_DEVICE qsa_quad qsa_quad_of(const qsa_cuda_attention_args &a, const qsa_work
     }
     const int32_t page = cell / page_cells;
     quad.row = (w.table[page] * a.cache.geometry.kv_heads + head) * page_cells + (cell - page * page_cells);
-#ifdef QSA_HOT_ROWS // ablation: everything out of the nearest cache, results wrong
-    quad.row &= 63;
-#endif
     quad.valid = valid;
     return quad;
+}
+
+QSA_DEVICE qsa_quad qsa_quad_of(const qsa_cuda_attention_args &a, const qsa_work &w, int32_t head, int32_t q) {
+    const int32_t block = q / (a.cache.geometry.ratio / 4);
+    return qsa_quad_with(a, w, head, q, w.ids && block < w.count ? w.ids[block] : -1);
 }
 
 // Which head (of the NT * 4 that share a KV head) lane t has in column pair j of the logits, and which head row g + 8 of an
@@ -88,20 +99,22 @@ template <int NT> QSA_DEVICE int32_t qsa_head_of_row(int32_t g) {
 // Writes the planes of one head's query where the fragments of the products with K take them; returns what a dot product
 // is multiplied with to be a logit in powers of two. A query that is not finite returns NaN: the head's row is NaN.
 // Called by a warp; lane i has dims 8i .. 8i + 7.
-template <int FORM>
-QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane) {
-    float x[8], largest = 0.0f;
-    const float4 low = ((const float4 *)q)[2 * lane], high = ((const float4 *)q)[2 * lane + 1];
+//
+// QSA_QUERY_LANES: every lane loads 16 bytes of K in a row from memory. QSA_QUERY_DIMS: K's fragments come from shared memory by
+// ldmatrix, in the order of the dims. QSA_QUERY_PANELS: as LANES, for products that take B from shared memory in panels of 128
+// bytes a column (qsa_describe_rows). QSA_QUERY_STRAIGHT: such panels in the order of the dims.
+enum { QSA_QUERY_LANES, QSA_QUERY_DIMS, QSA_QUERY_PANELS, QSA_QUERY_STRAIGHT };
+
+template <int FORM, int ORDER>
+QSA_DEVICE float qsa_put_query(char *planes, float4 low, float4 high, int32_t column_pair, int32_t slot, int32_t lane,
+                               int32_t panel_bytes = 0) {
+    float x[8];
+    uint32_t most = 0; // bits of positive floats are in their order, what is not finite above
     x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w, x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
-    float bad = 0.0f; // NaN if anything is not finite
-    for (int i = 0; i < 8; i++) {
-        largest = fmaxf(largest, fabsf(x[i]));
-        bad += x[i] * 0.0f;
-    }
-    for (int mask = 16; mask; mask /= 2) {
-        largest = fmaxf(largest, qsa_shuffle(largest, mask));
-        bad += qsa_shuffle(bad, mask);
-    }
+    for (int i = 0; i < 8; i++)
+        most = max(most, qsa_bits_of_f32(x[i]) & 0x7fffffffu);
+    most = qsa_reduce_max(most);
+    const float largest = qsa_f32_of_bits(most), bad = most < 0x7f800000u ? 0.0f : qsa_f32_of_bits(0x7fc00000u);
     const float unit = 1.44269504f / 16.0f; // log2(e) / sqrt(QSA_DIM)
     if (FORM == QSA_FORM_I8) {
         // |q| below 2^-100 makes logits below any float32 rounding of 0; its planes would divide by a subnormal.
@@ -111,6 +124,29 @@ QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair
             const int32_t v = bad == 0.0f ? (int32_t)rintf(x[i] * scale) : 0, h = (v + 128) >> 8;
             hi[i / 4] |= (uint32_t)(h & 255) << (8 * (i % 4));
             lo[i / 4] |= (uint32_t)((v - 256 * h) & 255) << (8 * (i % 4));
+        }
+        if (ORDER == QSA_QUERY_STRAIGHT) {
+            const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 2 % 8;
+            char *at = planes + lane / 16 * panel_bytes + column * 128 + (lane & 1) * 8;
+            *(uint2 *)(at + (piece ^ (column & 7)) * 16) = make_uint2(hi[0], hi[1]);
+            *(uint2 *)(at + 128 + (piece ^ ((column + 1) & 7)) * 16) = make_uint2(lo[0], lo[1]);
+            return largest / QSA_PLANE_MAX * unit + bad;
+        }
+        if (ORDER == QSA_QUERY_PANELS) {
+            const int32_t column = 8 * column_pair + 2 * slot, piece = lane / 8 % 2 * 4 + (lane & 1) * 2;
+            char *at = planes + lane / 16 * panel_bytes + column * 128 + lane / 2 % 4 * 4;
+            for (int h = 0; h < 2; h++) {
+                *(uint32_t *)(at + ((piece + h) ^ (column & 7)) * 16) = hi[h];
+                *(uint32_t *)(at + 128 + ((piece + h) ^ ((column + 1) & 7)) * 16) = lo[h];
+            }
+            return largest / QSA_PLANE_MAX * unit + bad;
+        }
+        if (ORDER == QSA_QUERY_DIMS) { // lane (2 slot + plane, t) has dims 4t .. 4t + 3 of each 16 of the group
+            char *at =
+                planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + (lane & 1) * 2) * 16 + lane / 2 % 4 * 4;
+            *(uint32_t *)at = hi[0], *(uint32_t *)(at + 16) = hi[1];
+            *(uint32_t *)(at + 64) = lo[0], *(uint32_t *)(at + 80) = lo[1];
+            return largest / QSA_PLANE_MAX * unit + bad;
         }
         // Fragment of (pair, group): lane (2 slot + plane, t) has dims 16t .. 16t + 15 of the group.
         char *at = planes + (column_pair * 4 + lane / 8) * 512 + (8 * slot + lane / 2 % 4) * 16 + (lane & 1) * 8;
@@ -138,6 +174,13 @@ QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair
     *(uint4 *)at = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     *(uint4 *)(at + 64) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     return (down > 0.0f ? unit / down : 0.0f) + bad;
+}
+
+template <int FORM, int ORDER>
+QSA_DEVICE float qsa_put_query(char *planes, const float *q, int32_t column_pair, int32_t slot, int32_t lane,
+                               int32_t panel_bytes = 0) {
+    return qsa_put_query<FORM, ORDER>(planes, ((const float4 *)q)[2 * lane], ((const float4 *)q)[2 * lane + 1],
+                                      column_pair, slot, lane, panel_bytes);
 }
 
 // The running maximum and the factors of both sides when a record joins. Equal maxima need no exponential, -inf included.
@@ -176,6 +219,14 @@ template <int N> QSA_DEVICE void qsa_load_some(float *x, const char *vector, qsa
     }
 }
 
+// The conversion makes NaN 7fff; stored are 7e00 and 7fc0 (docs/numerics.md).
+QSA_DEVICE uint32_t qsa_pack_canonical(qsa_type type, float a, float b) {
+    uint32_t u = type == QSA_F16 ? qsa_pack_f16(a, b) : qsa_pack_bf16(a, b);
+    const uint32_t nan = type == QSA_F16 ? 0x7e00u : 0x7fc0u;
+    u = a == a ? u : (u & 0xffff0000u) | nan;
+    return b == b ? u : (u & 0xffffu) | nan << 16;
+}
+
 template <int N> QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int32_t first, const float *x) {
     char *p = vector + (int64_t)first * (type == QSA_F32 ? 4 : 2);
     if (N % 8 || ((uintptr_t)p & 15)) {
@@ -192,28 +243,39 @@ template <int N> QSA_DEVICE void qsa_store_some(char *vector, qsa_type type, int
         for (int i = 0; i < N; i += 8) {
             uint32_t u[4];
             for (int k = 0; k < 4; k++)
-                u[k] = type == QSA_F16 ? qsa_pack_f16(x[i + 2 * k], x[i + 2 * k + 1])
-                                       : qsa_pack_bf16(x[i + 2 * k], x[i + 2 * k + 1]);
+                u[k] = qsa_pack_canonical(type, x[i + 2 * k], x[i + 2 * k + 1]);
             *(uint4 *)(p + 2 * i) = make_uint4(u[0], u[1], u[2], u[3]);
         }
     }
 }
 
+template <int N>
+QSA_DEVICE void qsa_load_gate(float *gate, const qsa_cuda_attention_args &a, int32_t r, int32_t head, int32_t first) {
+    if (a.gate.data)
+        qsa_load_some<N>(gate, (const char *)a.gate.data + r * a.gate.row_stride + head * a.gate.head_stride,
+                         a.gate.type, first);
+}
+
 // o = accumulators / sum * sigmoid(gate) of dims first .. first + N - 1 of a head of row r. A row without cells is zeros.
 template <int N>
 QSA_DEVICE void qsa_finish(const qsa_cuda_attention_args &a, int32_t r, int32_t head, int32_t first, float *o,
-                           float sum) {
+                           float sum, const float *gate) {
     const float over = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int i = 0; i < N; i++)
         o[i] = sum == 0.0f ? 0.0f : o[i] * over;
     if (a.gate.data) {
-        float gate[N];
-        qsa_load_some<N>(gate, (const char *)a.gate.data + r * a.gate.row_stride + head * a.gate.head_stride,
-                         a.gate.type, first);
         for (int i = 0; i < N; i++)
             o[i] = o[i] / (1.0f + qsa_exp2(gate[i] * -1.44269504f));
     }
     qsa_store_some<N>((char *)a.out.data + r * a.out.row_stride + head * a.out.head_stride, a.out.type, first, o);
+}
+
+template <int N>
+QSA_DEVICE void qsa_finish(const qsa_cuda_attention_args &a, int32_t r, int32_t head, int32_t first, float *o,
+                           float sum) {
+    float gate[N];
+    qsa_load_gate<N>(gate, a, r, head, first);
+    qsa_finish<N>(a, r, head, first, o, sum, gate);
 }
 
 QSA_DEVICE float qsa_lse(float maximum, float sum) {

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The instructions that the fast CUDA attention is made of, one function each: matrix products on register fragments,
-// fragment loads, packed halves. With QSA_EMULATED the same names come from the tests, which run a kernel's text on the CPU.
+// fragment loads, packed halves.
 //
 // Fragments of m16n8kX, lane = 4 g + t: A holds rows g and g + 8, B column g, C rows g and g + 8, columns 2t and 2t + 1.
 
 #ifndef QSA_KERNELS_ATTEND_MMA_CUDA_H
 #define QSA_KERNELS_ATTEND_MMA_CUDA_H
-
-#ifdef QSA_EMULATED
-#include "mma_emulated.h"
-#else
 
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -18,6 +14,7 @@
 #define QSA_DEVICE                static __device__ __forceinline__
 #define QSA_KERNEL(threads, ctas) static __global__ void __launch_bounds__(threads, ctas)
 #define QSA_GRID_CONSTANT         __grid_constant__
+#define QSA_SHARED                extern __shared__ __align__(1024) uint4 shared_bytes[] // swizzles count from 1,024
 
 // Programmatic dependent launch: the next kernel may start, and wait where it needs this one's results.
 QSA_DEVICE void qsa_trigger_dependents(void) {
@@ -61,6 +58,14 @@ QSA_DEVICE void qsa_ldmatrix_trans(uint32_t r[4], const void *shared) {
                  : "memory");
 }
 
+// The same as they are: r[i] becomes elements [g][2t] and [g][2t + 1] of matrix i, or bytes [g][4t .. 4t + 3].
+QSA_DEVICE void qsa_ldmatrix(uint32_t r[4], const void *shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(shared))
+                 : "memory");
+}
+
 QSA_DEVICE float qsa_exp2(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -99,20 +104,15 @@ QSA_DEVICE uint32_t qsa_sub_f16(uint32_t a, uint32_t b) {
 }
 
 // Gathered rows are read once by their CTA; no write to them is in flight.
-#ifdef QSA_NO_ALLOCATE
-#define QSA_GATHER "ld.global.nc.L1::no_allocate"
-#else
-#define QSA_GATHER "ld.global.nc"
-#endif
 QSA_DEVICE uint4 qsa_gather16(const void *p) {
     uint4 v;
-    asm volatile(QSA_GATHER ".v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 
 QSA_DEVICE uint2 qsa_gather8(const void *p) {
     uint2 v;
-    asm volatile(QSA_GATHER ".v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 
@@ -162,7 +162,13 @@ QSA_DEVICE uint32_t qsa_shuffle(uint32_t x, int mask) {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
 
-#endif
+QSA_DEVICE int32_t qsa_shuffle_from(int32_t x, int lane) {
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+
+QSA_DEVICE uint32_t qsa_reduce_max(uint32_t x) {
+    return __reduce_max_sync(0xffffffffu, x);
+}
 
 // Codes of cells a, b (and dims 4 each, one byte per dim) to halves (a, b) of each dim, exactly: 1024 + (code + 128) has the
 // code in its low bits, and 1152 comes off.

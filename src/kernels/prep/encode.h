@@ -11,7 +11,7 @@
 #define QSA_F16_MAX  65504.0f
 #define QSA_BF16_MAX 0x1.fep127f
 
-QSA_SHARED void qsa_count_events(const float *x, int32_t n, uint64_t *events) {
+QSA_ANYWHERE void qsa_count_events(const float *x, int32_t n, uint64_t *events) {
     for (int32_t d = 0; d < n; d++) {
         uint32_t magnitude = qsa_bits_of_f32(x[d]) & 0x7fffffffu;
         events[0] += magnitude > 0x7f800000u;
@@ -20,7 +20,7 @@ QSA_SHARED void qsa_count_events(const float *x, int32_t n, uint64_t *events) {
 }
 
 // A finite value beyond `largest` is stored as the largest; infinities and NaN stay what they are.
-QSA_SHARED uint16_t qsa_encode_half(float x, qsa_type format, uint64_t *events) {
+QSA_ANYWHERE uint16_t qsa_encode_half(float x, qsa_type format, uint64_t *events) {
     float largest = format == QSA_F16 ? QSA_F16_MAX : QSA_BF16_MAX;
     uint16_t code = format == QSA_F16 ? qsa_f16_of_f32(x) : qsa_bf16_of_f32(x);
     uint16_t infinite = format == QSA_F16 ? 0x7c00u : 0x7f80u;
@@ -31,7 +31,7 @@ QSA_SHARED uint16_t qsa_encode_half(float x, qsa_type format, uint64_t *events) 
     return code;
 }
 
-QSA_SHARED void qsa_encode_float(void *out, const float *x, qsa_type format, int32_t dim, uint64_t *events) {
+QSA_ANYWHERE void qsa_encode_float(void *out, const float *x, qsa_type format, int32_t dim, uint64_t *events) {
     qsa_count_events(x, dim, events);
     for (int32_t d = 0; d < dim; d++) {
         if (format == QSA_F32)
@@ -43,7 +43,7 @@ QSA_SHARED void qsa_encode_float(void *out, const float *x, qsa_type format, int
 
 // One group of at most 64 dims. Division by the *stored* scale; the clamp works for subnormal scales (amax below 1e-3,
 // where rounding the scale down would give codes up to 168) and for saturated ones.
-QSA_SHARED uint16_t qsa_encode_group(int8_t *codes, const float *x, int32_t n, uint64_t *events) {
+QSA_ANYWHERE uint16_t qsa_encode_group(int8_t *codes, const float *x, int32_t n, uint64_t *events) {
     float amax = 0.0f;
     for (int32_t d = 0; d < n; d++) {
         float magnitude = fabsf(x[d]);
@@ -65,7 +65,7 @@ QSA_SHARED uint16_t qsa_encode_group(int8_t *codes, const float *x, int32_t n, u
     return half;
 }
 
-QSA_SHARED void qsa_encode_i8(int8_t *codes, uint16_t *scales, const float *x, int32_t dim, uint64_t *events) {
+QSA_ANYWHERE void qsa_encode_i8(int8_t *codes, uint16_t *scales, const float *x, int32_t dim, uint64_t *events) {
     qsa_count_events(x, dim, events);
     for (int32_t first = 0, g = 0; first < dim; first += QSA_GROUP, g++) {
         int32_t n = dim - first < QSA_GROUP ? dim - first : QSA_GROUP;

@@ -8,14 +8,14 @@
 
 #include "num/num.h"
 
-QSA_SHARED void qsa_norm_vector(float *out, const float *x, const float *factor, int32_t dim, float eps) {
+QSA_ANYWHERE void qsa_norm_vector(float *out, const float *x, const float *factor, int32_t dim, float eps) {
     float inverse = 1.0f / sqrtf(qsa_dot(x, x, dim) / (float)dim + eps);
     for (int32_t d = 0; d < dim; d++)
         out[d] = qsa_canonical((x[d] * inverse) * factor[d]);
 }
 
 // NeoX halves: dims d and half + d turn together. In place.
-QSA_SHARED void qsa_rope_vector(float *x, const float *cosine, const float *sine, int32_t half) {
+QSA_ANYWHERE void qsa_rope_vector(float *x, const float *cosine, const float *sine, int32_t half) {
     for (int32_t d = 0; d < half; d++) {
         float a = x[d], b = x[half + d];
         x[d] = qsa_canonical(fmaf(a, cosine[d], -(b * sine[d])));

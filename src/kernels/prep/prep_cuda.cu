@@ -3,8 +3,10 @@
 // All of prep for a batch in one launch: what append.c does row by row with angles, norm_rope, store and pool, the same
 // bytes. A thread block takes 16 vectors of one row, 16 threads each (vector_cuda.h), while one more warp works out the
 // row's angles, a frequency a thread. One block more per row keeps the raw index key and makes the block key. Rows do
-// not wait for each other: a block key is made of raw keys of the batch or of cells committed before.
+// not wait for each other: a block key is made of raw keys of the batch or of cells committed before. The preset's
+// sizes, aligned, have a kernel of their own (prep_wide_cuda.h).
 
+#include "kernels/prep/prep_wide_cuda.h"
 #include "kernels/prep/sincos_cuda.h"
 #include "kernels/prep/vector_cuda.h"
 
@@ -74,14 +76,6 @@ __device__ qsa_cuda_vector vector_of(const qsa_cuda_prep_args *a, const qsa_cuda
     if (v.format == QSA_I8)
         v.scales = (value ? a->cache.v_scales : a->cache.k_scales) + at * ((g->head_dim + QSA_GROUP - 1) / QSA_GROUP);
     return v;
-}
-
-// Slot of a cell's raw index key.
-__device__ int64_t slot_of(const qsa_cuda_cache *cache, int32_t sequence, int32_t cell) {
-    if (cache->keep > 0)
-        return (int64_t)sequence * cache->keep + cell % cache->keep;
-    return (int64_t)qsa_cuda_table(cache, sequence)[cell / cache->page_cells] * cache->page_cells +
-           cell % cache->page_cells;
 }
 
 __device__ void keep_raw(const qsa_cuda_prep_args *a, const qsa_cuda_row *r, int32_t row) {
@@ -208,16 +202,22 @@ __global__ __launch_bounds__(THREADS) void prep(const __grid_constant__ qsa_cuda
         qsa_cuda_end<8>(&v, y, s.cosine, s.sine, mask, events);
     else if (way == ANY)
         qsa_cuda_end_any(&v, inverse, s.cosine, s.sine, mask, events);
-    for (int e = 0; e < 3; e++)
-        if (events[e])
-            atomicAdd(&a.cache.events[e], (unsigned long long)events[e]);
+    add_events(&a, events);
 }
 
 } // namespace
 
+// How the wide kernel is built for few rows, where waiting is what counts, and for many; a bench may say otherwise.
+#ifndef QSA_PREP_FEW
+#define QSA_PREP_FEW  2, 3, true, 1
+#define QSA_PREP_MANY 2, 3, false, 8
+#endif
+
 extern "C" int qsa_prep_cuda(const qsa_cuda_prep_args *args, void *stream) {
     if (args->count <= 0)
         return 0;
+    if (wide_fits(args))
+        return args->count <= 64 ? launch_wide<QSA_PREP_FEW>(args, stream) : launch_wide<QSA_PREP_MANY>(args, stream);
     const qsa_geometry *g = &args->cache.geometry;
     const int32_t groups = (g->heads + g->index_heads + 2 * g->kv_heads + VECTORS - 1) / VECTORS;
     const int64_t blocks = (int64_t)args->count * (groups + 1);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // qsa_sincos for the device, the same bits. Its sixteen divisions by constants become products with the rounded
-// reciprocal and two corrections: the first makes the quotient faithful, and then the second gives the correctly
-// rounded one (Markstein), as nothing here comes near underflow but a zero, whose sign the next addition of 1 hides.
-// They are independent of each other and of the chain; sixteen calls of the division routine would be done one after
-// the other (1.3 us of one token's prep).
+// reciprocal and one correction. The product is within two units of the quotient, so the remainder is exact and the
+// corrected quotient errs by less than 2^-49 of a unit before it is rounded; and a / d with d < 2^9 is never nearer
+// than 2^-10 of a unit to the middle of two doubles (nor on it, which would take a 54 bit a). Nothing here comes near
+// underflow but a zero, whose sign the next addition of 1 hides. The divisions are independent of each other and of
+// the chain; sixteen calls of the division routine would be done one after the other (1.3 us of one token's prep).
 
 #ifndef QSA_KERNELS_PREP_SINCOS_CUDA_H
 #define QSA_KERNELS_PREP_SINCOS_CUDA_H
@@ -15,8 +16,7 @@
 
 template <int DIVISOR> static __device__ __forceinline__ double qsa_cuda_over(double a) {
     constexpr double divisor = DIVISOR, reciprocal = 1.0 / divisor;
-    double q = a * reciprocal;
-    q = fma(fma(-q, divisor, a), reciprocal, q);
+    const double q = a * reciprocal;
     return fma(fma(-q, divisor, a), reciprocal, q);
 }
 

@@ -5,6 +5,8 @@
 #ifndef QSA_KERNELS_SCORE_CHOOSE_CUDA_MMA_PLANES_CUH
 #define QSA_KERNELS_SCORE_CHOOSE_CUDA_MMA_PLANES_CUH
 
+#include "kernels/score/choose_cuda_mma.cuh"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -27,6 +29,37 @@ template <bool BF16> static __device__ __forceinline__ float choose_unhalf(uint1
 template <bool BF16> static __device__ __forceinline__ uint16_t choose_rest(float x, uint16_t first) {
     const float rest = x - choose_unhalf<BF16>(first);
     return choose_half<BF16>(rest == rest ? rest : 0.0f);
+}
+
+// A row's queries in a warp: dims 4 lane .. 4 lane + 3 of each head.
+static __device__ __forceinline__ int query_exponent(const float4 (&x)[CHOOSE_HEADS]) {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int h = 0; h < CHOOSE_HEADS; h++) {
+        const float v[4] = {x[h].x, x[h].y, x[h].z, x[h].w};
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            largest = max(largest, __float_as_uint(v[i]) & 0x7fffffffu);
+    }
+    return choose_exponent(__reduce_max_sync(0xffffffffu, largest));
+}
+
+typedef struct query_planes {
+    uint2 half, rest;
+} query_planes;
+
+template <bool BF16> static __device__ __forceinline__ query_planes query_halves(float4 x, float down) {
+    const float v[4] = {x.x * down, x.y * down, x.z * down, x.w * down};
+    uint32_t half[4], rest[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        half[i] = choose_half<BF16>(v[i]);
+        rest[i] = choose_rest<BF16>(v[i], (uint16_t)half[i]);
+    }
+    query_planes to;
+    to.half = make_uint2(half[0] | half[1] << 16, half[2] | half[3] << 16);
+    to.rest = make_uint2(rest[0] | rest[1] << 16, rest[2] | rest[3] << 16);
+    return to;
 }
 
 #endif

@@ -1,138 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scores for a few rows: mma.sync with 16 block keys as A, straight from memory to registers, and 4 rows x 4 heads as
-// B. Column 2 q + e of the n-tile t is (row q, head 2 t + e): the thread that holds it has all heads of its row, and
-// no sum crosses threads. The keys are read once for the rows of a four that share a sequence.
+// Scores for a few rows, on any device: a grid of warps shares the blocks of each four rows. The keys are read once for
+// the rows of a four that share a sequence. A warp has the keys of two chunks of 16 blocks under way, and the places of a
+// third; the first are asked for before the queries are there. A thread block reads its queries once: all of them ask for
+// the same few lines.
 
-#include "kernels/score/choose_cuda_mma.cuh"
-#include "kernels/score/choose_cuda_mma_planes.cuh"
+#include "kernels/score/choose_cuda_mma_rows.cuh"
 
-enum { WARPS = 8, STEPS = CHOOSE_DIM / 16, CHUNKS = 2 };
+enum { SLOT_BYTES = 2 * CHOOSE_DIM + 32 }; // of a query in shared memory: eight of them in different banks
 
-template <bool BF16>
-static __device__ __forceinline__ void multiply(float c[4], const uint32_t a[4], const uint32_t b[2]) {
-    if constexpr (BF16)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                     "{%0,%1,%2,%3};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-    else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                     "{%0,%1,%2,%3};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+// What a warp does next.
+typedef struct rows_item {
+    int32_t chunk, blocks;     // chunk -1: nothing; blocks of this lane's row, 0 if it has another sequence
+    int32_t page[2], inner[2]; // where keys g and g + 8 of the chunk lie; inner -1: there is none
+} rows_item;
 
-// The B fragments of four rows. Thread (g, q) holds column g: row g / 2, head 2 t + g % 2; the eight lanes with one g / 2
-// hold all of that row. NATURAL: register r of step s is dims 16 s + 8 r + 2 q, + 1; else 16 s + 4 q + 2 r, + 1.
-template <int PLANES, bool BF16, bool NATURAL>
-static __device__ __forceinline__ float load_queries(const choose_job &job, int32_t first, int lane,
-                                                     uint32_t b[PLANES][2][STEPS][2]) {
-    const int g = lane >> 2, q = lane & 3;
-    const int32_t row = first + (g >> 1);
-    float x[2][STEPS][4];
-    uint32_t largest = 0;
+typedef struct rows_walk {
+    int32_t mine, sequence; // of row q of the four
+    unsigned left;          // rows whose sequence is still to come
+    int32_t chunk, chunks, step, blocks, end;
+    const int32_t *table;
+} rows_walk;
+
+static __device__ __forceinline__ rows_item next_item(const choose_job &job, rows_walk *w, int32_t start, int g) {
+    w->chunk += w->step;
+    while (w->chunk >= w->chunks && w->left) {
+        const int32_t of = __shfl_sync(0xffffffffu, w->sequence, __ffs((int)w->left) - 1);
+        w->blocks = w->mine > 0 && w->sequence == of ? w->mine : 0;
+        w->left &= ~__ballot_sync(0xffffffffu, w->blocks > 0);
+        w->end = (int32_t)__reduce_max_sync(0xffffffffu, (unsigned)w->blocks);
+        w->table = job.tables + (int64_t)of * job.table_pages;
+        w->chunks = (w->end + 15) / 16;
+        w->chunk = start;
+    }
+    rows_item item = {-1, 0, {0, 0}, {-1, -1}};
+    if (w->chunk < w->chunks) {
+        item.chunk = w->chunk, item.blocks = w->blocks;
 #pragma unroll
-    for (int t = 0; t < 2; t++) {
-#pragma unroll
-        for (int s = 0; s < STEPS; s++) {
-            const float *from = job.index_q +
-                                ((int64_t)(job.first + row) * CHOOSE_HEADS + 2 * t + (g & 1)) * CHOOSE_DIM + 16 * s;
-            if (row >= job.count) {
-                x[t][s][0] = x[t][s][1] = x[t][s][2] = x[t][s][3] = 0.0f;
-            } else if (NATURAL) {
-                const float2 u = *(const float2 *)(from + 2 * q), v = *(const float2 *)(from + 2 * q + 8);
-                x[t][s][0] = u.x, x[t][s][1] = u.y, x[t][s][2] = v.x, x[t][s][3] = v.y;
-            } else {
-                const float4 u = *(const float4 *)(from + 4 * q);
-                x[t][s][0] = u.x, x[t][s][1] = u.y, x[t][s][2] = u.z, x[t][s][3] = u.w;
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                largest = max(largest, __float_as_uint(x[t][s][i]) & 0x7fffffffu);
+        for (int h = 0; h < 2; h++) {
+            const int32_t block = w->chunk * 16 + g + 8 * h, at = min(block, w->end - 1), page = choose_page(job, at);
+            item.page[h] = w->table[page];
+            item.inner[h] = block < w->end ? at - page * job.page_blocks : -1;
         }
     }
-#pragma unroll
-    for (int d = 1; d <= 4; d *= 2)
-        largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, d));
-    const int e = choose_exponent(largest);
-    const float down = choose_power(-e);
-#pragma unroll
-    for (int t = 0; t < 2; t++)
-#pragma unroll
-        for (int s = 0; s < STEPS; s++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const float u = x[t][s][2 * r] * down, v = x[t][s][2 * r + 1] * down;
-                const uint16_t hu = choose_half<BF16>(u), hv = choose_half<BF16>(v);
-                b[0][t][s][r] = hu | (uint32_t)hv << 16;
-                if (PLANES == 2)
-                    b[PLANES - 1][t][s][r] =
-                        choose_rest<BF16>(u, hu) | (uint32_t)choose_rest<BF16>(v, hv) << 16;
-            }
-    return __shfl_sync(0xffffffffu, choose_scale(e), q * 8); // of row q, whose keys this thread will write
+    return item;
 }
 
-// A fragments of 16 blocks: rows g and g + 8. Blocks from `end` on are not read.
-template <bool NATURAL>
-static __device__ __forceinline__ void load_keys(const choose_job &job, const int32_t *table, int32_t block, int32_t end,
-                                                 int q, uint2 a[2][STEPS]) {
-    const char *keys = (const char *)job.block_keys;
+static __device__ __forceinline__ void load_item(const choose_job &job, const rows_item &item, int q,
+                                                 uint2 a[2][STEPS]) {
+    uint32_t place[2];
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        if (block + 8 * h < end) {
-            const char *from = keys + choose_key_row(job, table, block + 8 * h) * (2 * CHOOSE_DIM);
-#pragma unroll
-            for (int s = 0; s < STEPS; s++) {
-                if (NATURAL) {
-                    a[h][s].x = __ldg((const uint32_t *)(from + 32 * s + 4 * q));
-                    a[h][s].y = __ldg((const uint32_t *)(from + 32 * s + 4 * q + 16));
-                } else {
-                    a[h][s] = __ldg((const uint2 *)(from + 32 * s + 8 * q));
-                }
-            }
-        } else {
-#pragma unroll
-            for (int s = 0; s < STEPS; s++)
-                a[h][s] = make_uint2(0, 0);
-        }
-    }
+    for (int h = 0; h < 2; h++)
+        place[h] = item.inner[h] >= 0 ? (uint32_t)(item.page[h] * job.page_blocks + item.inner[h]) : NO_KEY;
+    load_keys(job, place, q, a);
 }
 
 template <int PLANES, bool BF16>
-static __device__ __forceinline__ void score_chunk(const choose_job &job, const uint2 a[2][STEPS],
-                                                   const uint32_t b[PLANES][2][STEPS][2], float scale, int32_t row,
-                                                   int32_t blocks, int32_t chunk, int lane) {
-    float c[2][4] = {};
-#pragma unroll
-    for (int p = 0; p < PLANES; p++)
-#pragma unroll
-        for (int s = 0; s < STEPS; s++) {
-            const uint32_t frag[4] = {a[0][s].x, a[1][s].x, a[0][s].y, a[1][s].y};
-#pragma unroll
-            for (int t = 0; t < 2; t++)
-                multiply<BF16>(c[t], frag, b[p][t][s]);
-        }
-    const int g = lane >> 2;
-    uint32_t low = choose_key(c[0][0], c[0][1], c[1][0], c[1][1], scale);
-    uint32_t high = choose_key(c[0][2], c[0][3], c[1][2], c[1][3], scale);
-    low = chunk * 16 + g < blocks ? low : CHOOSE_MASKED;
-    high = chunk * 16 + g + 8 < blocks ? high : CHOOSE_MASKED;
-    uint32_t best = max(low, high);
-    best = max(best, __shfl_xor_sync(0xffffffffu, best, 4));
-    best = max(best, __shfl_xor_sync(0xffffffffu, best, 8));
-    if (chunk * 16 < blocks) {
-        uint32_t *to = job.keys + (int64_t)row * job.stride + chunk * 16 + (g >> 1) * 4 + (g & 1);
-        to[0] = low;
-        to[2] = high;
-        if ((g & 3) == 0)
-            job.best[(int64_t)row * (job.stride / CHOOSE_GROUP) + chunk * 2 + (g >> 2)] = best;
-    }
-}
-
-template <int PLANES, bool BF16, bool NATURAL>
 __global__ void __launch_bounds__(WARPS * 32, PLANES == 1 ? 2 : 1) qsa_choose_mma_rows_kernel(const choose_job job) {
-    const int lane = threadIdx.x & 31, q = lane & 3, g = lane >> 2;
+    __shared__ uint2 queries[PLANES][16 * SLOT_BYTES / 8];
+    __shared__ float scales[4];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
     const int32_t first = blockIdx.y * 4;
     choose_chain();
     if (job.left) {
@@ -140,45 +67,74 @@ __global__ void __launch_bounds__(WARPS * 32, PLANES == 1 ? 2 : 1) qsa_choose_mm
         if (choose_tile_shared(job, first / CHOOSE_TILE_ROWS, &tile))
             return;
     }
-    int32_t sequence = -1;
-    const int32_t mine = choose_scored(job, first + q, &sequence); // blocks of row q of the four
-    if (__reduce_max_sync(0xffffffffu, (unsigned)mine) == 0)
+    float4 x[4] = {};
+    if (warp < 4 && first + warp < job.count) {
+        const int64_t row = job.first + first + warp;
+        const float4 *from = (const float4 *)(job.index_q + row * CHOOSE_HEADS * CHOOSE_DIM);
+#pragma unroll
+        for (int h = 0; h < CHOOSE_HEADS; h++)
+            x[h] = from[h * 32 + lane];
+    }
+    rows_walk walk = {};
+    walk.sequence = -1;
+    walk.mine = choose_scored(job, first + q, &walk.sequence);
+    walk.left = __ballot_sync(0xffffffffu, walk.mine > 0) & 15;
+    if (walk.left == 0) // so for all warps
         return;
+    const int32_t start = (int32_t)(blockIdx.x * WARPS) + warp;
+    walk.step = (int32_t)gridDim.x * WARPS;
+    uint2 a[2][2][STEPS];
+    rows_item now[2];
+    now[0] = next_item(job, &walk, start, g);
+    now[1] = next_item(job, &walk, start, g);
+    rows_item then = next_item(job, &walk, start, g);
+    load_item(job, now[0], q, a[0]);
+    load_item(job, now[1], q, a[1]);
+    if (warp < 4) { // queries: (row r, head h) in slot 8 (h / 2) + 2 r + h % 2
+        const int e = query_exponent(x);
+        const float down = choose_power(-e);
+#pragma unroll
+        for (int h = 0; h < CHOOSE_HEADS; h++) {
+            const query_planes of = query_halves<BF16>(x[h], down);
+            const int to = ((h >> 1) * 8 + warp * 2 + (h & 1)) * (SLOT_BYTES / 8) + lane;
+            queries[0][to] = of.half;
+            if (PLANES == 2)
+                queries[PLANES - 1][to] = of.rest;
+        }
+        if (lane == 0)
+            scales[warp] = choose_scale(e);
+    }
+    __syncthreads();
     uint32_t b[PLANES][2][STEPS][2];
-    const float scale = load_queries<PLANES, BF16, NATURAL>(job, first, lane, b);
-    unsigned left = __ballot_sync(0xffffffffu, mine > 0) & 15; // rows still without scores
-    while (left) {
-        const int32_t of = __shfl_sync(0xffffffffu, sequence, __ffs(left) - 1);
-        const int32_t blocks = mine > 0 && sequence == of ? mine : 0;
-        left &= ~__ballot_sync(0xffffffffu, blocks > 0);
-        const int32_t end = (int32_t)__reduce_max_sync(0xffffffffu, (unsigned)blocks);
-        const int32_t *table = job.tables + (int64_t)of * job.table_pages;
-        const int32_t warps = gridDim.x * WARPS, chunks = (end + 15) / 16;
-        for (int32_t c = (blockIdx.x * WARPS + threadIdx.x / 32) * CHUNKS; c < chunks; c += warps * CHUNKS) {
-            uint2 a[CHUNKS][2][STEPS];
 #pragma unroll
-            for (int i = 0; i < CHUNKS; i++)
-                load_keys<NATURAL>(job, table, (c + i) * 16 + g, end, q, a[i]);
+    for (int p = 0; p < PLANES; p++)
 #pragma unroll
-            for (int i = 0; i < CHUNKS; i++)
-                score_chunk<PLANES, BF16>(job, a[i], b, scale, first + q, blocks, c + i, lane);
+        for (int t = 0; t < 2; t++)
+#pragma unroll
+            for (int s = 0; s < STEPS; s++) {
+                const uint2 v = queries[p][(t * 8 + g) * (SLOT_BYTES / 8) + 4 * s + q];
+                b[p][t][s][0] = v.x, b[p][t][s][1] = v.y;
+            }
+    const float scale = scales[q];
+    while (now[0].chunk >= 0) { // a warp's chunks in turn through both: none follows nothing
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if (now[i].chunk < 0)
+                break;
+            score_chunk<PLANES, BF16>(job, a[i], b, scale, first + q, now[i].blocks, now[i].chunk, lane);
+            now[i] = then;
+            load_item(job, then, q, a[i]);
+            then = next_item(job, &walk, start, g);
         }
     }
 }
 
-cudaError_t choose_launch_rows(const choose_job &job, const choose_launch &launch, int planes, int natural) {
+cudaError_t choose_launch_rows(const choose_job &job, const choose_launch &launch, int planes) {
     const int32_t fours = (job.count + 3) / 4, units = (job.stride / 16 + WARPS * CHUNKS - 1) / (WARPS * CHUNKS);
     const int32_t most = fours > 2 * launch.sms ? 1 : 2 * launch.sms / fours;
     const dim3 grid((unsigned)(units < most ? units : most), (unsigned)fours);
-    const void *kernel;
-    if (launch.bf16)
-        kernel = natural ? (const void *)qsa_choose_mma_rows_kernel<2, true, true>
-                         : (const void *)qsa_choose_mma_rows_kernel<2, true, false>;
-    else if (planes == 2)
-        kernel = natural ? (const void *)qsa_choose_mma_rows_kernel<2, false, true>
-                         : (const void *)qsa_choose_mma_rows_kernel<2, false, false>;
-    else
-        kernel = natural ? (const void *)qsa_choose_mma_rows_kernel<1, false, true>
-                         : (const void *)qsa_choose_mma_rows_kernel<1, false, false>;
+    const void *kernel = launch.bf16   ? (const void *)qsa_choose_mma_rows_kernel<2, true>
+                         : planes == 2 ? (const void *)qsa_choose_mma_rows_kernel<2, false>
+                                       : (const void *)qsa_choose_mma_rows_kernel<1, false>;
     return choose_launch_kernel(kernel, grid, dim3(WARPS * 32), 0, launch, job);
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scores for many rows (sm_90a): a thread block holds the queries of 64 rows x 4 heads in shared memory and multiplies
-// them with tiles of 128 block keys that a producer warpgroup fetches through the page table. Two consumer warpgroups
-// take 32 rows each: 128 x 128 products in two m64n128 accumulators. Query row 64 t + 16 w + 8 h + g of a warpgroup is
-// (row 8 w + g, head 2 t + h), so that one thread's accumulators hold all four heads of one row, and a score is made
-// without leaving the thread. While one warpgroup makes scores the other's products keep the tensor cores busy.
+// them with tiles of 128 block keys that two warps fetch through the page table. Two consumer warpgroups take 32 rows
+// each: 128 x 128 products in two m64n128 accumulators. Query row 64 t + 16 w + 8 h + g of a warpgroup is (row 8 w + g,
+// head 2 t + h), so that one thread's accumulators hold all four heads of one row, and a score is made without leaving
+// the thread. While one warpgroup makes scores the other's products keep the tensor cores busy.
 //
-// cp.async rather than the bulk tensor copy engine: pages may have any size, and no tensor map has to be made.
+// cp.async rather than the bulk tensor copy engine: pages may have any size, and no tensor map has to be made. A third
+// warp passes each stage on from the copies to the products: the fence between the two waits for all copies of its
+// thread, so that a warp that fetches would lose those it has under way for later stages.
+//
+// Scores either go to the row's keys, or (LIST) those that reach the row's bar to the thread's own part of the row's
+// list: no thread waits for another, and the list is a set that the bar alone determines.
 //
 // A tile with rows of several sequences takes them one after the other. With fewer than 8 rows a sequence that wastes
-// more than it saves, and the kernel leaves its tile to the mma.sync kernel (choose_tile_shared decides for both).
+// more than it saves, and the kernel leaves its tile to others (choose_tile_shared decides for all).
 
 #include "kernels/score/choose_cuda_mma.cuh"
 #include "kernels/score/choose_cuda_mma_planes.cuh"
@@ -17,15 +22,16 @@
 
 enum {
     THREADS = 384,
-    PANEL = 128,                                // bytes of a row in a panel: 64 halves
+    PANEL = 128,                                  // bytes of a row in a panel: 64 halves
     QUERY_ROWS = CHOOSE_TILE_ROWS * CHOOSE_HEADS, // 256
-    QUERY_BYTES = 2 * QUERY_ROWS * PANEL,       // one plane
+    QUERY_BYTES = 2 * QUERY_ROWS * PANEL,         // one plane
     STAGE_BYTES = 2 * CHOOSE_TILE_BLOCKS * PANEL
 };
 
 typedef struct tile_rows {
     choose_tile tile;
-    uint64_t full[4], empty[4];
+    float scale[CHOOSE_TILE_ROWS];
+    uint64_t landed[4], full[4], empty[4];
 } tile_rows;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -34,45 +40,63 @@ static __device__ __forceinline__ uint32_t swizzled(uint32_t panel_rows, uint32_
     return (piece >> 3) * panel_rows * PANEL + row * PANEL + ((piece & 7) ^ (row & 7)) * 16;
 }
 
-template <int PLANES, int STAGES>
-static __device__ void produce(const choose_job &job, const tile_rows &rows, uint32_t stages, int thread) {
-    const uint32_t full = (uint32_t)__cvta_generic_to_shared(rows.full),
-                   empty = (uint32_t)__cvta_generic_to_shared(rows.empty);
-    const int lane = thread & 31, warp = thread >> 5;
-    const char *keys = (const char *)job.block_keys;
+// Calls `with(stage, lap, tile, s)` for each tile of this thread block: the same for all its warps. s: the tile's first
+// row of the sequence.
+template <int STAGES, class F> static __device__ __forceinline__ void each_tile(const tile_rows &rows, F with) {
     int32_t step = 0;
     for (int s = 0; s < CHOOSE_TILE_ROWS; s++) {
         const int32_t end = rows.tile.end[s];
-        if (end == 0)
-            continue;
-        const int32_t *table = job.tables + (int64_t)rows.tile.sequence[s] * job.table_pages;
-        for (int32_t tile = blockIdx.x; tile * CHOOSE_TILE_BLOCKS < end; tile += gridDim.x, step++) {
-            // A warp fetches 32 keys: a lane finds the place of one of them, half a warp copies one.
-            const int32_t own = tile * CHOOSE_TILE_BLOCKS + warp * 32 + lane;
-            const int64_t place = own < end ? choose_key_row(job, table, own) : -1;
-            const int stage = step % STAGES;
-            if (step >= STAGES)
-                barrier_wait(empty + 8 * stage, (step / STAGES - 1) & 1);
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                const uint32_t row = 2 * i + (lane >> 4);
-                const int64_t from = __shfl_sync(0xffffffffu, place, row);
-                if (from >= 0)
-                    copy16(stages + stage * STAGE_BYTES + swizzled(CHOOSE_TILE_BLOCKS, warp * 32 + row, lane & 15),
-                           keys + from * (2 * CHOOSE_DIM) + (lane & 15) * 16);
-            }
-            copies_commit();
-            if (step >= 2) { // two steps' copies stay under way: fewer than STAGES, or none would ever be handed over
-                copies_wait<2>();
-                fence_async();
-                barrier_arrive(full + 8 * ((step - 2) % STAGES));
-            }
-        }
+        for (int32_t tile = blockIdx.x; tile * CHOOSE_TILE_BLOCKS < end; tile += gridDim.x, step++)
+            with(step % STAGES, step / STAGES, tile, s);
+        if (rows.tile.one)
+            break;
     }
+}
+
+// Warps 0 and 1: 64 keys of a tile each; a lane finds the places of two of them, half a warp copies one.
+template <int STAGES>
+static __device__ __forceinline__ void fetch(const choose_job &job, const tile_rows &rows, uint32_t stages,
+                                             int thread) {
+    const uint32_t landed = (uint32_t)__cvta_generic_to_shared(rows.landed),
+                   empty = (uint32_t)__cvta_generic_to_shared(rows.empty);
+    const int lane = thread & 31, warp = thread >> 5;
+    const char *keys = (const char *)job.block_keys + (lane & 15) * 16;
+    uint32_t to[4]; // the swizzle repeats every eight rows
+#pragma unroll
+    for (int u = 0; u < 4; u++)
+        to[u] = stages + swizzled(CHOOSE_TILE_BLOCKS, warp * 64 + 2 * u + (lane >> 4), lane & 15);
+    each_tile<STAGES>(rows, [&](int stage, int32_t lap, int32_t tile, int s) {
+        const int32_t end = rows.tile.end[s];
+        const int32_t *table = job.tables + (int64_t)rows.tile.sequence[s] * job.table_pages;
+        uint32_t place[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int32_t own = tile * CHOOSE_TILE_BLOCKS + warp * 64 + i * 32 + lane;
+            place[i] = own < end ? (uint32_t)choose_key_row(job, table, choose_sampled(job, own)) : 0xffffffffu;
+        }
+        if (lap > 0)
+            barrier_wait(empty + 8 * stage, (lap - 1) & 1);
+        const uint32_t at = stage * STAGE_BYTES;
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            const uint32_t from = __shfl_sync(0xffffffffu, place[i >> 4], (2 * i + (lane >> 4)) & 31);
+            if (from != 0xffffffffu)
+                copy16(at + to[i & 3] + (i >> 2) * 8 * PANEL, keys + (int64_t)from * (2 * CHOOSE_DIM));
+        }
+        copies_arrive(landed + 8 * stage);
+    });
     copies_wait<0>();
-    fence_async();
-    for (int32_t i = step < 2 ? 0 : step - 2; i < step; i++)
-        barrier_arrive(full + 8 * (i % STAGES));
+}
+
+// One lane of warp 2.
+template <int STAGES> static __device__ __forceinline__ void pass_on(const tile_rows &rows) {
+    const uint32_t landed = (uint32_t)__cvta_generic_to_shared(rows.landed),
+                   full = (uint32_t)__cvta_generic_to_shared(rows.full);
+    each_tile<STAGES>(rows, [&](int stage, int32_t lap, int32_t, int) {
+        barrier_wait(landed + 8 * stage, lap & 1);
+        fence_async();
+        barrier_arrive(full + 8 * stage);
+    });
 }
 
 // The largest keys of 16 units of 8: lane q of a quad gets those of units 4 q .. 4 q + 3. x[i]: the largest of this lane's
@@ -116,66 +140,129 @@ static __device__ __forceinline__ void write_keys(const choose_job &job, const f
         if (start < blocks)
             to[4 * i] = make_uint4(key[0], key[1], key[2], key[3]);
     }
+    if (!job.best) // a sample
+        return;
     const uint4 group = best_of_quad(best, q);
     if (start < blocks)
         *((uint4 *)(job.best + (int64_t)row * (job.stride / CHOOSE_GROUP) + start / CHOOSE_GROUP) + q) = group;
 }
 
-template <int PLANES, bool BF16, int STAGES, int ORDER>
-static __device__ void consume(const choose_job &job, const tile_rows &rows, uint32_t queries, uint32_t stages,
-                               int group, int thread) {
+// A thread's part of its row's list.
+typedef struct list_part {
+    uint2 *to, *next, *last; // last: where one step's keys still fit
+    uint32_t bar, over;
+} list_part;
+
+template <bool WHOLE>
+static __device__ __forceinline__ void list_keys_of(list_part *part, const float (&c)[2][64], float scale,
+                                                    int32_t blocks, int32_t start, int q) {
+    uint2 *next = part->next;
+#pragma unroll
+    for (int at = 0; at < 64; at += at & 1 ? 3 : 1) {
+        const uint32_t key = choose_key(c[0][at], c[0][at + 2], c[1][at], c[1][at + 2], scale);
+        const int32_t block = start + 2 * q + (at >> 2) * 8 + (at & 1);
+        if (key >= part->bar && (WHOLE || block < blocks))
+            *next++ = make_uint2(key, (uint32_t)block);
+    }
+    part->next = next;
+}
+
+static __device__ __forceinline__ void list_keys(list_part *part, const float (&c)[2][64], float scale, int32_t blocks,
+                                                 int32_t tile, int q) {
+    const int32_t start = tile * CHOOSE_TILE_BLOCKS;
+    if (part->next > part->last)
+        part->next = part->last, part->over = 1;
+    if (__all_sync(0xffffffffu, start + CHOOSE_TILE_BLOCKS <= blocks))
+        list_keys_of<true>(part, c, scale, blocks, start, q);
+    else
+        list_keys_of<false>(part, c, scale, blocks, start, q);
+}
+
+template <int PLANES, bool BF16, int STAGES, bool LIST>
+static __device__ __forceinline__ void consume(const choose_job &job, const tile_rows &rows, uint32_t queries,
+                                               uint32_t stages, int group, int thread) {
     const uint32_t full = (uint32_t)__cvta_generic_to_shared(rows.full),
                    empty = (uint32_t)__cvta_generic_to_shared(rows.empty);
     const int lane = thread & 31, q = lane & 3;
     const int32_t in_tile = group * 32 + (thread >> 5) * 8 + (lane >> 2), row = blockIdx.y * CHOOSE_TILE_ROWS + in_tile;
-    const float scale = rows.tile.blocks[in_tile] > 0 ? job.scales[job.first + row] : 0.0f;
-    queries += group * 128 * PANEL;
-    if (ORDER != 0 && group == 1)
-        named_arrive(1, 256);
-    int32_t step = 0;
-    for (int s = 0; s < CHOOSE_TILE_ROWS; s++) {
-        const int32_t end = rows.tile.end[s];
-        if (end == 0)
-            continue;
-        const int32_t blocks = rows.tile.sequence[in_tile] == rows.tile.sequence[s] ? rows.tile.blocks[in_tile] : 0;
-        for (int32_t tile = blockIdx.x; tile * CHOOSE_TILE_BLOCKS < end; tile += gridDim.x, step++) {
-            const int stage = step % STAGES;
-            float c[2][64];
-            barrier_wait(full + 8 * stage, (step / STAGES) & 1);
-            if (ORDER != 0)
-                named_sync(1 + group, 256);
-            product_fence();
-#pragma unroll
-            for (int p = 0; p < PLANES; p++)
-#pragma unroll
-                for (int k = 0; k < CHOOSE_DIM / 16; k++) {
-                    const uint64_t b =
-                        describe(stages + stage * STAGE_BYTES + (k >> 2) * CHOOSE_TILE_BLOCKS * PANEL + (k & 3) * 32);
-                    const uint32_t a = queries + p * QUERY_BYTES + (k >> 2) * QUERY_ROWS * PANEL + (k & 3) * 32;
-                    if (ORDER == 4 && p + k > 0) // timing: without the products
-                        break;
-                    product<BF16>(c[0], describe(a), b, p + k > 0);
-                    product<BF16>(c[1], describe(a + 64 * PANEL), b, p + k > 0);
-                }
-            product_commit();
-            if (ORDER == 1 || ORDER == 3)
-                named_arrive(2 - group, 256);
-            product_wait();
-            if (ORDER == 2 || ORDER == 4)
-                named_arrive(2 - group, 256);
-            if (lane == 0)
-                barrier_arrive(empty + 8 * stage);
-            if (ORDER != 3 || scale == 12345.0f) // 3: timing, without the scores
-                write_keys(job, c, scale, row, blocks, tile, q);
-        }
+    const int32_t own_blocks = rows.tile.blocks[in_tile], own_sequence = rows.tile.sequence[in_tile];
+    const float scale = rows.scale[in_tile];
+    const int64_t part_at = ((int64_t)row * gridDim.x + blockIdx.x) * 4 + q;
+    list_part part = {};
+    if (LIST) {
+        part.to = part.next = job.lists + part_at * job.list_part;
+        part.last = part.to + job.list_part - 32;
+        part.bar = !job.bars ? 1u : own_blocks > 0 ? job.bars[row] : 0xffffffffu;
     }
-    if (ORDER != 0 && group == 0)
+    queries += group * 128 * PANEL;
+    if (group == 1)
+        named_arrive(1, 256);
+    each_tile<STAGES>(rows, [&](int stage, int32_t lap, int32_t tile, int s) {
+        const int32_t blocks = own_sequence == rows.tile.sequence[s] ? own_blocks : 0;
+        float c[2][64];
+        barrier_wait(full + 8 * stage, lap & 1);
+        named_sync(1 + group, 256);
+        product_fence();
+#pragma unroll
+        for (int p = 0; p < PLANES; p++)
+#pragma unroll
+            for (int k = 0; k < CHOOSE_DIM / 16; k++) {
+                const uint64_t b =
+                    describe(stages + stage * STAGE_BYTES + (k >> 2) * CHOOSE_TILE_BLOCKS * PANEL + (k & 3) * 32);
+                const uint32_t a = queries + p * QUERY_BYTES + (k >> 2) * QUERY_ROWS * PANEL + (k & 3) * 32;
+                product<BF16>(c[0], describe(a), b, p + k > 0);
+                product<BF16>(c[1], describe(a + 64 * PANEL), b, p + k > 0);
+            }
+        product_commit();
+        named_arrive(2 - group, 256);
+        product_wait();
+        if (lane == 0)
+            barrier_arrive(empty + 8 * stage);
+        if (LIST)
+            list_keys(&part, c, scale, blocks, tile, q);
+        else
+            write_keys(job, c, scale, row, blocks, tile, q);
+    });
+    if (group == 0)
         named_sync(1, 256); // takes the other's last arrival
+    if (LIST && row < job.count)
+        job.list_held[part_at] = part.over ? CHOOSE_OVER : (uint32_t)(part.next - part.to);
+}
+
+// Eight rows, by one warp: row r, head h is row 128 (r / 32) + 64 (h / 2) + 16 (r % 32 / 8) + 8 (h % 2) + r % 8.
+template <int PLANES, bool BF16>
+static __device__ __forceinline__ void load_tile_queries(const choose_job &job, tile_rows *rows, unsigned char *queries,
+                                                         int32_t first) {
+    const uint32_t lane = threadIdx.x & 31;
+    const int64_t row = job.first + blockIdx.y * CHOOSE_TILE_ROWS + first;
+    const float4 *from = (const float4 *)(job.index_q + row * CHOOSE_HEADS * CHOOSE_DIM);
+#pragma unroll 2
+    for (int i = 0; i < 8; i++) {
+        const uint32_t r = (uint32_t)(first + i);
+        const bool live = rows->tile.blocks[r] > 0;
+        float4 x[CHOOSE_HEADS];
+#pragma unroll
+        for (int h = 0; h < CHOOSE_HEADS; h++)
+            x[h] = live ? from[(i * CHOOSE_HEADS + h) * 32 + lane] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        const int e = query_exponent(x);
+        const float down = choose_power(-e);
+#pragma unroll
+        for (uint32_t h = 0; h < CHOOSE_HEADS; h++) {
+            const query_planes of = query_halves<BF16>(x[h], down);
+            const uint32_t at = (r >> 5) * 128 + (h >> 1) * 64 + (r >> 3 & 3) * 16 + (h & 1) * 8 + (r & 7);
+            unsigned char *to = queries + swizzled(QUERY_ROWS, at, lane >> 1) + (lane & 1) * 8;
+            *(uint2 *)to = of.half;
+            if (PLANES == 2)
+                *(uint2 *)(to + QUERY_BYTES) = of.rest;
+        }
+        if (lane == 0)
+            rows->scale[r] = choose_scale(e);
+    }
 }
 
 #endif
 
-template <int PLANES, bool BF16, int STAGES, int ORDER>
+template <int PLANES, bool BF16, int STAGES, bool LIST>
 __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const choose_job job) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ unsigned char dynamic[];
@@ -183,46 +270,45 @@ __global__ void __launch_bounds__(THREADS, 1) qsa_choose_mma_tiles_kernel(const 
     const uint32_t queries = ((uint32_t)__cvta_generic_to_shared(dynamic) + 1023) & ~1023u;
     const uint32_t stages = queries + PLANES * QUERY_BYTES;
     const int thread = threadIdx.x, group = thread >> 7;
-    choose_chain();
     if (thread == 0) {
         for (int i = 0; i < STAGES; i++) {
-            barrier_init((uint32_t)__cvta_generic_to_shared(rows.full + i), 128);
+            barrier_init((uint32_t)__cvta_generic_to_shared(rows.landed + i), 64);
+            barrier_init((uint32_t)__cvta_generic_to_shared(rows.full + i), 1);
             barrier_init((uint32_t)__cvta_generic_to_shared(rows.empty + i), 8);
         }
         fence_async();
     }
-    if (!choose_tile_shared(job, blockIdx.y, &rows.tile))
-        return;
-    // queries: row r, head h is row 128 (r / 32) + 64 (h / 2) + 16 (r % 32 / 8) + 8 (h % 2) + r % 8
-    for (int i = thread; i < PLANES * QUERY_ROWS * 16; i += THREADS) {
-        const int piece = i & 15, head = i >> 4 & 3, plane = PLANES == 2 ? i >> 6 & 1 : 0;
-        const int r = i >> (PLANES == 2 ? 7 : 6);
-        const uint32_t at = (r >> 5) * 128 + (head >> 1) * 64 + (r >> 3 & 3) * 16 + (head & 1) * 8 + (r & 7);
-        if (rows.tile.blocks[r] > 0)
-            copy16(queries + plane * QUERY_BYTES + swizzled(QUERY_ROWS, at, piece),
-                   job.planes + (((int64_t)(job.first + blockIdx.y * CHOOSE_TILE_ROWS + r) * PLANES + plane) *
-                                     CHOOSE_HEADS +
-                                 head) * CHOOSE_DIM + piece * 8);
+    choose_chain();
+    const bool shared = choose_tile_shared(job, blockIdx.y, &rows.tile);
+    if (LIST && thread == 0 && blockIdx.x == 0) {
+        job.listed[blockIdx.y] = shared;
+        if (blockIdx.y == 0)
+            job.failed[0] = 0;
     }
-    copies_commit();
-    copies_wait<0>();
-    fence_async();
-    __syncthreads();
+    if (!shared)
+        return;
     if (group == 2) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        produce<PLANES, STAGES>(job, rows, stages, thread - 256);
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        if (thread < 256 + 64)
+            fetch<STAGES>(job, rows, stages, thread - 256);
+        else if (thread == 256 + 64)
+            pass_on<STAGES>(rows);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        consume<PLANES, BF16, STAGES, ORDER>(job, rows, queries, stages, group, thread & 127);
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+        load_tile_queries<PLANES, BF16>(job, &rows, dynamic + (queries - (uint32_t)__cvta_generic_to_shared(dynamic)),
+                                        group * 32 + (thread >> 5 & 3) * 8);
+        fence_async();
+        named_sync(3 + group, 128);
+        consume<PLANES, BF16, STAGES, LIST>(job, rows, queries, stages, group, thread & 127);
     }
 #else
     __trap(); // built for no sm_90a: loud, not wrong
 #endif
 }
 
-template <int PLANES, bool BF16, int STAGES, int ORDER>
+template <int PLANES, bool BF16, int STAGES, bool LIST>
 static cudaError_t launch(const choose_job &job, const choose_launch &launch, int splits) {
-    const void *kernel = (const void *)qsa_choose_mma_tiles_kernel<PLANES, BF16, STAGES, ORDER>;
+    const void *kernel = (const void *)qsa_choose_mma_tiles_kernel<PLANES, BF16, STAGES, LIST>;
     const size_t shared = 1024 + PLANES * QUERY_BYTES + STAGES * STAGE_BYTES;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error != cudaSuccess)
@@ -231,14 +317,11 @@ static cudaError_t launch(const choose_job &job, const choose_launch &launch, in
     return choose_launch_kernel(kernel, grid, dim3(THREADS), shared, launch, job);
 }
 
-cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &at, int planes, int order, int splits) {
+cudaError_t choose_launch_tiles(const choose_job &job, const choose_launch &at, int planes, int splits) {
+    const bool list = job.lists != nullptr;
     if (at.bf16)
-        return launch<2, true, 3, 1>(job, at, splits);
+        return list ? launch<2, true, 3, true>(job, at, splits) : launch<2, true, 3, false>(job, at, splits);
     if (planes == 2)
-        return launch<2, false, 3, 1>(job, at, splits);
-    return order == 0   ? launch<1, false, 4, 0>(job, at, splits)
-           : order == 1 ? launch<1, false, 4, 1>(job, at, splits)
-           : order == 2 ? launch<1, false, 4, 2>(job, at, splits)
-           : order == 3 ? launch<1, false, 4, 3>(job, at, splits)
-                        : launch<1, false, 4, 4>(job, at, splits);
+        return list ? launch<2, false, 3, true>(job, at, splits) : launch<2, false, 3, false>(job, at, splits);
+    return list ? launch<1, false, 4, true>(job, at, splits) : launch<1, false, 4, false>(job, at, splits);
 }

@@ -19,15 +19,15 @@ enum {
 #define QSA_SCREEN_LEAST 0x1p-50f
 #define QSA_SCREEN_MOST  0x1p50f
 
-QSA_SHARED int32_t qsa_screen_stride(int32_t dim) {
+QSA_ANYWHERE int32_t qsa_screen_stride(int32_t dim) {
     return (dim + QSA_SCREEN_LANES - 1) / QSA_SCREEN_LANES * QSA_SCREEN_LANES;
 }
-QSA_SHARED int32_t qsa_screen_heads(int32_t heads) {
+QSA_ANYWHERE int32_t qsa_screen_heads(int32_t heads) {
     return (heads + QSA_SCREEN_HEADS - 1) / QSA_SCREEN_HEADS * QSA_SCREEN_HEADS;
 }
 
 // The largest |x|; infinity if any is NaN or infinite.
-QSA_SHARED float qsa_screen_largest(const float *x, int32_t dim) {
+QSA_ANYWHERE float qsa_screen_largest(const float *x, int32_t dim) {
     float largest = 0.0f;
     for (int32_t d = 0; d < dim; d++) {
         const float magnitude = fabsf(x[d]);
@@ -38,7 +38,7 @@ QSA_SHARED float qsa_screen_largest(const float *x, int32_t dim) {
 
 // A float that is at least the norm whose squares were added up in double, in any order, each within 2^-50 of its value:
 // 1024 squares and the root lose less than 2^-41, and the factor gives back 2^-30.
-QSA_SHARED float qsa_screen_norm(double squares) {
+QSA_ANYWHERE float qsa_screen_norm(double squares) {
     const double norm = sqrt(squares) * (1.0 + 0x1p-30);
     const float rounded = (float)norm;
     return (double)rounded >= norm ? rounded : qsa_f32_of_bits(qsa_bits_of_f32(rounded) + 1);

@@ -7,7 +7,7 @@
 
 #include "num/num.h"
 
-QSA_SHARED uint32_t qsa_score_key(float score) {
+QSA_ANYWHERE uint32_t qsa_score_key(float score) {
     if (score != score)
         return 0;
     uint32_t u = qsa_bits_of_f32(score + 0.0f);
@@ -15,7 +15,7 @@ QSA_SHARED uint32_t qsa_score_key(float score) {
 }
 
 // The score of a key that some score has; key 0 gives NaN.
-QSA_SHARED float qsa_score_of_key(uint32_t key) {
+QSA_ANYWHERE float qsa_score_of_key(uint32_t key) {
     return key & 0x80000000u ? qsa_f32_of_bits(key ^ 0x80000000u) : key ? qsa_f32_of_bits(~key) : qsa_nan();
 }
 

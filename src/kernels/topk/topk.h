@@ -35,7 +35,7 @@ typedef struct qsa_candidates_args {
 typedef void (*qsa_candidates_fn)(const qsa_candidates_args *args);
 
 // The upper bound that a candidate must reach. Below 2^-100 quotients may be subnormal: then all are candidates.
-QSA_SHARED float qsa_candidate_bar(float threshold) {
+QSA_ANYWHERE float qsa_candidate_bar(float threshold) {
     return threshold > 0x1p-100f ? threshold * (1.0f - 0x1p-20f) : -qsa_infinity();
 }
 

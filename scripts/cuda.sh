@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# cuda.sh: compiles the plugin of the backend cuda into the release build, where there is nvcc. Its tests are those labelled
+# cuda; without a device they are skipped, and the reason is theirs.
+set -eu
+cd "$(dirname "$0")/.."
+if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    echo "== cuda: not built, there is no nvcc"
+    exit 0
+fi
+echo "== cuda"
+QSA_CUDA=ON scripts/build.sh release
+ctest --test-dir build -L cuda --output-on-failure
