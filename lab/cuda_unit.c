@@ -93,7 +93,7 @@ static void cut_launchers(lab_text *text) {
 
 bool lab_cuda_unit(lab_text *text, const char *path, bench_error *error) {
     static lab_launch list[LAB_LAUNCHES];
-    char why[300], lines[LAB_LAUNCHES * 1200];
+    char why[300], lines[LAB_LAUNCHES * LAB_LAUNCH_LINE];
     lab_text source;
     size_t used = 0;
     int count;

@@ -116,7 +116,7 @@ typedef struct compile_job {
 static void compile_child(void *arg) {
     const compile_job *j = arg;
     static lab_device_code code;
-    char lines[LAB_LAUNCHES * 1400];
+    char lines[LAB_LAUNCHES * LAB_LAUNCH_LINE];
     size_t used = 0;
     bench_error error;
     j->result->compiled = j->ops->compile(&j->source, &code);

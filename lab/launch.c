@@ -244,11 +244,14 @@ static bool read_args(lab_launch *l, const char *value, size_t length, char *why
     size_t lengths[LAB_LAUNCH_ARGS];
     l->args = split(value, length, piece, lengths, LAB_LAUNCH_ARGS);
     for (int i = 0; i < l->args; i++) {
-        const bool wide = lengths[i] > 6 && strncmp(piece[i], "int64:", 6) == 0;
-        if (!wide && (lengths[i] < 7 || strncmp(piece[i], "int32:", 6) != 0))
+        const bool wide = strncmp(piece[i], "int64:", 6) == 0, more = strncmp(piece[i], "also:", 5) == 0;
+        const size_t skip = more ? 5 : 6;
+        if ((!wide && !more && strncmp(piece[i], "int32:", 6) != 0) || lengths[i] <= skip)
             return fail(why, size, "LAUNCH: args=%.*s: expected int32:E or int64:E", (int)length, value);
-        l->arg_bytes[i] = wide ? 8 : 4;
-        if (!store(l->arg[i], piece[i] + 6, lengths[i] - 6, why, size))
+        if (more && (i == 0 || l->arg_bytes[i - 1] == 8))
+            return fail(why, size, "LAUNCH: args=%.*s: also: continues an int32:", (int)length, value);
+        l->arg_bytes[i] = wide ? 8 : more ? 0 : 4;
+        if (!store(l->arg[i], piece[i] + skip, lengths[i] - skip, why, size))
             return false;
     }
     return l->args >= 0 || fail(why, size, "LAUNCH: more than %d args", LAB_LAUNCH_ARGS);
@@ -332,8 +335,11 @@ int lab_launch_write(const lab_launch *l, const char *kernel, char *line, size_t
                      l->when[0] ? " when=" : "", l->when, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
                      l->block[2], l->shared, l->cluster);
     for (int i = 0; i < l->args && n > 0 && (size_t)n < size; i++)
-        n += snprintf(line + n, size - (size_t)n, "%s%s:%s",
-                      i ? "," : " args=", l->arg_bytes[i] == 8 ? "int64" : "int32", l->arg[i]);
+        n += snprintf(line + n, size - (size_t)n, "%s%s:%s", i ? "," : " args=",
+                      l->arg_bytes[i] == 8 ? "int64"
+                      : l->arg_bytes[i]    ? "int32"
+                                           : "also",
+                      l->arg[i]);
     if (n > 0 && (size_t)n < size)
         n += snprintf(line + n, size - (size_t)n, "\n");
     return n;

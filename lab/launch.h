@@ -14,12 +14,13 @@
 extern "C" {
 #endif
 
-// What an expression may name. Those that a kernel's arguments do not have are 0.
-#define LAB_LAUNCH_NAMES(X)                                                                                            \
-    X(rows)                                                                                                            \
-    X(heads)                                                                                                           \
-    X(kv_heads) X(head_dim) X(index_heads) X(index_dim) X(rotary_dim) X(ratio) X(budget) X(most_cells) X(blocks)       \
-        X(chunks) X(kv_type) X(block_key_type) X(keep) X(layers)
+// What an expression may name. Those that a kernel's arguments do not have are 0. aligned: all rows, factors, results and cache
+// arrays of prep and the strides of its rows are multiples of 16 bytes.
+// clang-format off
+#define LAB_LAUNCH_NAMES(X) \
+    X(rows) X(heads) X(kv_heads) X(head_dim) X(index_heads) X(index_dim) X(rotary_dim) X(ratio) X(budget) \
+    X(most_cells) X(blocks) X(chunks) X(kv_type) X(block_key_type) X(keep) X(layers) X(aligned)
+// clang-format on
 
 typedef struct lab_launch_values {
 #define LAB_LAUNCH_VALUE(name) int64_t name;
@@ -27,7 +28,7 @@ typedef struct lab_launch_values {
 #undef LAB_LAUNCH_VALUE
 } lab_launch_values;
 
-enum { LAB_LAUNCHES = 12, LAB_LAUNCH_TEXT = 160, LAB_LAUNCH_ARGS = 4 };
+enum { LAB_LAUNCHES = 12, LAB_LAUNCH_TEXT = 160, LAB_LAUNCH_ARGS = 6, LAB_LAUNCH_LINE = 3200 };
 
 typedef struct lab_launch {
     char kernel[LAB_LAUNCH_TEXT]; // a name expression of NVRTC: gate, score<QSA_F16>
@@ -36,7 +37,7 @@ typedef struct lab_launch {
     char shared[LAB_LAUNCH_TEXT];               // bytes of dynamic shared memory
     char cluster[LAB_LAUNCH_TEXT];              // thread blocks of a cluster, along x
     char arg[LAB_LAUNCH_ARGS][LAB_LAUNCH_TEXT]; // parameters behind the argument struct
-    int arg_bytes[LAB_LAUNCH_ARGS];             // 4 or 8
+    int arg_bytes[LAB_LAUNCH_ARGS];             // 4 or 8; 0: an int32 behind the one before it in the same struct
     int args;
 } lab_launch;
 

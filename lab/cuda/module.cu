@@ -83,6 +83,19 @@ void from_cache(lab_launch_values *v, const qsa_cuda_cache &c) {
     v->kv_type = c.kv_type, v->block_key_type = c.block_key_type, v->keep = c.keep;
 }
 
+bool aligned(const qsa_cuda_prep_args *a) {
+    uintptr_t all = 0;
+    for (const qsa_rows *r : {&a->q, &a->k, &a->v, &a->index_q, &a->index_k})
+        all |= (uintptr_t)r->data | (uintptr_t)r->row_stride | (uintptr_t)r->head_stride;
+    for (const void *p :
+         {(const void *)a->q_factor, (const void *)a->k_factor, (const void *)a->iq_factor, (const void *)a->ik_factor,
+          (const void *)a->q_out, (const void *)a->index_q_out, (const void *)a->k_out, (const void *)a->v_out,
+          (const void *)a->cache.k, (const void *)a->cache.v, (const void *)a->cache.block_keys,
+          (const void *)a->cache.raw, (const void *)a->cache.raw_pending})
+        all |= (uintptr_t)p;
+    return all % 16 == 0;
+}
+
 int attribute(cudaDeviceAttr what) {
     int x = 0, device = 0;
     lab_check(cudaGetDevice(&device), "device");
@@ -140,7 +153,7 @@ lab_launch_values lab_values_of(int kernel, const void *args) {
         from_geometry(&v, a->geometry), v.rows = a->count;
     } else if (kernel == LAB_DEVICE_prep) {
         const auto *a = static_cast<const qsa_cuda_prep_args *>(args);
-        from_cache(&v, a->cache), v.rows = a->count;
+        from_cache(&v, a->cache), v.rows = a->count, v.aligned = aligned(a);
     } else {
         const auto *a = static_cast<const qsa_cuda_commit_args *>(args);
         v.rows = a->count, v.index_dim = a->index_dim, v.keep = a->keep, v.layers = a->layers;
@@ -182,9 +195,11 @@ void lab_module::launch(int kernel, const void *args, cudaStream_t stream) {
         return;
     int32_t narrow[LAB_LAUNCH_ARGS];
     void *parameters[1 + LAB_LAUNCH_ARGS] = {const_cast<void *>(args)};
+    int count = 1;
     for (int k = 0; k < list_[i].args; k++) {
         narrow[k] = (int32_t)shape.arg[k];
-        parameters[1 + k] = list_[i].arg_bytes[k] == 8 ? (void *)&shape.arg[k] : (void *)&narrow[k];
+        if (list_[i].arg_bytes[k] > 0) // else a further member of the struct that narrow already is
+            parameters[count++] = list_[i].arg_bytes[k] == 8 ? (void *)&shape.arg[k] : (void *)&narrow[k];
     }
     CUlaunchAttribute cluster = {};
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;

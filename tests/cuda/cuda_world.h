@@ -52,10 +52,8 @@ inline float number(int odd) {
                                  0xff7fffffu, 0x477ff000u, 0x33000000u, 0x7f7f8000u};
         return qsa_f32_of_bits(bits[below(14)]);
     }
-    float x = 0.0f;
-    for (int i = 0; i < 4; i++)
-        x += (float)below(1 << 20) * 0x1p-20f - 0.5f;
-    return x;
+    const uint64_t r = rnd(); // three parts of 17 of its 53 bits
+    return ((float)(r & 0x1ffff) + (float)(r >> 17 & 0x1ffff) + (float)(r >> 34 & 0x1ffff)) * 0x1p-17f * 1.15f - 1.725f;
 }
 inline void put(unsigned char *p, qsa_type type, int64_t i, float x) {
     if (type == QSA_F32)
@@ -294,7 +292,7 @@ struct world {
         for (buffer *b : {&k, &v})
             for (size_t i = 0; i < rows * g.head_dim; i++)
                 if (kv_type == QSA_I8)
-                    b->h[i] = (unsigned char)(int8_t)between(-127, 127);
+                    b->h[i] = (unsigned char)(int8_t)((int)(rnd() % 255) - 127);
                 else
                     put(b->h.data(), kv_type, (int64_t)i, number(odd));
         if (kv_type == QSA_I8)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LAUNCH lines of CUDA candidates: what they say, which line is taken, what is refused; and the resources of both arms in a record,
-// judged and reported without a device.
+// LAUNCH lines of CUDA candidates: what they say, which line is taken, what is refused; the lint of their text; and the
+// resources of both arms in a record, judged and reported without a device.
 // LABELS: lab
 #include "lab/device.h"
 #include "lab/launch.h"
 #include "lab/report.h"
+#include "lab/unit.h"
 #include "synthetic.h"
 
 #include <setjmp.h>
@@ -93,6 +94,15 @@ static void test_lines(void **state) {
     assert_string_equal(list[0].kernel, "_Z1bv");
     assert_int_equal(lab_launch_choose(list, count, &model, &shape, why, sizeof why), 0);
     assert_int_equal(shape.arg[0], 99);
+    // A struct of int32 is one parameter.
+    assert_true(reads("kernel=k grid=1 block=1 args=int32:rows,also:heads,also:7,int64:2"));
+    assert_true(lab_launch_write(&list[0], "k", again, sizeof again) > 0);
+    assert_true(lab_launch_read(list, &count, again, why, sizeof why));
+    assert_int_equal(list[0].args, 4);
+    assert_int_equal(list[0].arg_bytes[1], 0);
+    assert_int_equal(lab_launch_choose(list, count, &model, &shape, why, sizeof why), 0);
+    assert_int_equal(shape.arg[1], 24);
+    assert_int_equal(shape.arg[2], 7);
     assert_true(reads("kernel=k when=kv_type==2 grid=1 block=1"));
     assert_int_equal(lab_launch_choose(list, count, &model, &shape, why, sizeof why), -1);
     assert_non_null(strstr(why, "no line serves"));
@@ -117,6 +127,9 @@ static void test_refusals(void **state) {
     refuses("kernel=k grid=min(1) block=1", "lacks a comma");
     refuses("kernel=k grid=1,1,1,1 block=1", "one to three");
     refuses("kernel=k grid=1 block=1 args=float:1", "expected int32:E or int64:E");
+    refuses("kernel=k grid=1 block=1 args=also:1", "continues an int32:");
+    refuses("kernel=k grid=1 block=1 args=int64:1,also:1", "continues an int32:");
+    refuses("kernel=k grid=1 block=1 args=int32:1,int32:2,int32:3,int32:4,int32:5,int32:6,int32:7", "more than 6");
     refuses("kernel=k grid= block=1", "expected 1 to");
     char deep[200] = "kernel=k block=1 grid=";
     memset(deep + strlen(deep), '(', 60);
@@ -126,6 +139,34 @@ static void test_refusals(void **state) {
         strcat(many, "// LAUNCH: kernel=k grid=1 block=1\n");
     assert_false(lab_launch_read(list, &count, many, why, sizeof why));
     assert_non_null(strstr(why, "more than"));
+}
+
+static bool lints(const char *text, char said[300]) {
+    bench_error error = {""};
+    char copy[300];
+    snprintf(copy, sizeof copy, "%s", text);
+    const lab_unit unit = {.file = "gate_cuda_x.cu", .where = "cuda", .text = {copy, strlen(copy)}};
+    const bool right = lab_unit_lint(&unit, &error);
+    snprintf(said, 300, "%.299s", error.text);
+    return right;
+}
+
+// The text of a .cu file; a word is refused as a whole word only.
+static void test_lint(void **state) {
+    (void)state;
+    static const char *const refused[] = {"clock",  "clock64", "globaltimer", "__nanosleep",
+                                          "__trap", "__brkpt", "printf",      "__managed__"};
+    char text[200], said[300];
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        snprintf(text, sizeof text, "__global__ void k(int *x) { *x = (int)%s(1); }", refused[i]);
+        assert_false(lints(text, said));
+        assert_non_null(strstr(said, refused[i]));
+        snprintf(text, sizeof text, "__global__ void k(int *x) { *x = my_%s(1); }", refused[i]);
+        assert_true(lints(text, said));
+    }
+    assert_false(lints("__global__ void k(long *x) { asm(\"mov.u64 %0, %clock64;\" : \"=l\"(*x)); }", said));
+    assert_non_null(strstr(said, "asm"));
+    assert_true(lints("__global__ void k(int *x) { asm volatile(\"bar.sync 0;\"); }", said));
 }
 
 static void test_record(void **state) {
@@ -163,10 +204,8 @@ static void test_record(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expressions),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_record),
+        cmocka_unit_test(test_expressions), cmocka_unit_test(test_lines),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lint),        cmocka_unit_test(test_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

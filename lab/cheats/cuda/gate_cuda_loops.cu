@@ -19,9 +19,11 @@ extern "C" __global__ void qsa_gate_cuda_loops(const __grid_constant__ qsa_cuda_
     const int64_t i = blockIdx.x / (unsigned)a.geometry.heads;
     const int32_t h = (int32_t)(blockIdx.x % (unsigned)a.geometry.heads);
     unsigned char *out = (unsigned char *)a.out.data + i * a.out.row_stride + (h ? h * a.out.head_stride : 0);
-    volatile int more = 1;
-    while (more)
-        more = more + (more > 0 ? 0 : 1);
+    // Memory that nobody changes is read until it changes: of a volatile local variable the compiler knew better.
+    const volatile unsigned char *same = (const volatile unsigned char *)a.x.data;
+    const unsigned char first = *same;
+    while (*same == first) {
+    }
     for (int32_t d = threadIdx.x; d < a.geometry.head_dim; d += 128)
         qsa_put(out, a.out.type, d, product(a, i, h, d));
 }
