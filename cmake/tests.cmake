@@ -122,7 +122,7 @@ endforeach()
 # device they are built only when asked for (target cuda_tests), and listed as skipped by the tests above.
 if(QSA_HAS_CUDA)
     add_custom_target(cuda_tests)
-    foreach(name test_cuda_kernels bench_choose)
+    foreach(name test_cuda_kernels bench_choose bench_attention)
         set(sources tests/cuda/${name}.cu)
         if(name STREQUAL "bench_choose")
             list(APPEND sources tests/cuda/check_choose.cu)

@@ -131,8 +131,34 @@ static void selections(void) {
     fx_world_free(world);
 }
 
+// What docs/cuda.md says that a chunk of 2,048 rows over 1,048,576 cells takes, of either class.
+static void workspace(void) {
+    qsa_geometry g;
+    FX_OK(qsa_geometry_preset("qwen3.8-flash-next", &g));
+    for (int fast = 0; fast < 2; fast++) {
+        qsa_context_config c;
+        qsa_context_config_init(&c);
+        c.backend = QSA_BACKEND_CUDA;
+        c.kernel_class = fast ? QSA_CLASS_FAST : QSA_CLASS_STRICT;
+        qsa_context *context;
+        FX_OK(qsa_context_create(&c, &context));
+        qsa_cache_config config;
+        qsa_cache_config_init(&config, &g, 1048576);
+        config.block_key_type = QSA_F16;
+        qsa_cache *cache;
+        FX_OK(qsa_cache_create(context, &config, &cache));
+        size_t bytes;
+        FX_OK(qsa_workspace_size(context, cache, QSA_STAGE_FORWARD, 2048, &bytes));
+        printf("     %s: %.1f MiB\n", fast ? "fast" : "strict", (double)bytes / 1048576);
+        PLAIN_CHECK(bytes <= (size_t)200 << 20);
+        qsa_cache_destroy(cache);
+        qsa_context_destroy(context);
+    }
+}
+
 int main(void) {
     cuda_need();
+    PLAIN_RUN(workspace);
     PLAIN_RUN(errors);
     PLAIN_RUN(selections);
     return plain_finish();

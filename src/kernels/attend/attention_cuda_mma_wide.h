@@ -21,7 +21,7 @@
 #endif
 
 #ifndef QSA_SEGMENT
-#define QSA_SEGMENT 9 // tiles
+#define QSA_SEGMENT 11
 #endif
 
 #define QSA_WIDE_PITCH 260 // floats from head to head of a record in shared memory

@@ -209,7 +209,7 @@ __global__ __launch_bounds__(THREADS) void prep(const __grid_constant__ qsa_cuda
 
 // How the wide kernel is built for few rows, where waiting is what counts, and for many; a bench may say otherwise.
 #ifndef QSA_PREP_FEW
-#define QSA_PREP_FEW  2, 3, true, 1
+#define QSA_PREP_FEW  2, 2, true, 1
 #define QSA_PREP_MANY 2, 3, false, 8
 #endif
 
