@@ -116,7 +116,9 @@ static bool one_process(const timed_plan *plan, timed_report *report, json_t *sa
     job j = {plan, report};
     memset(report, 0, sizeof *report);
     const bool cuda = lab_is_cuda(plan->number);
-    if (!(cuda ? lab_child_wide : lab_child)(child, &j, PROCESS_SECONDS, &outcome, error))
+    const bool started = cuda ? lab_child_wide(child, &j, PROCESS_SECONDS, &outcome, error)
+                              : lab_child(child, &j, PROCESS_SECONDS, &outcome, error);
+    if (!started)
         return false;
     if (cuda)
         lab_device_take(plan, report);
