@@ -58,10 +58,8 @@ fi
 with() {
     sed "$1" "$SRC/lab/examples/cuda/gate_cuda_four.cu" >"$scratch/$2.cu"
 }
-with 's/grid=rows/grid=rowz/' gate_cuda_name
 with 's/LAUNCH:/LUNCH:/' gate_cuda_none
 with 's/qsa_sigmoid(qsa_load/qsa_sigmoidal(qsa_load/' gate_cuda_typing
-rejects 'a name that a launch does not know' "$scratch/gate_cuda_name.cu"
 rejects 'has no line // LAUNCH' "$scratch/gate_cuda_none.cu"
 rejects 'the compiler says' "$scratch/gate_cuda_typing.cu"
 rejects 'uses clock64' "$zoo/gate_cuda_reads_clock.cu"
