@@ -219,8 +219,8 @@ QSA_API void qsa_context_destroy(qsa_context *context);
 //   host memory, read before the call returns, and so do the arrays of qsa_cells.
 // - Work is queued on the context's stream and calls return at once: qsa_context_wait waits, and only then do errors of
 //   the device show for certain. qsa_cache_read, qsa_snapshot_*, qsa_cache_get_events and qsa_memory_copy wait themselves. A
-//   cache's own work (commit, accept, fork, read, write) goes to the stream of the context that it was made with; whoever uses
-//   it from contexts with other streams orders them.
+//   cache's own work (commit, accept, fork, read, write, ...) goes to the stream of the context that it was made with and counts
+//   as a call of it; whoever uses the cache from contexts with other streams orders them.
 // - Ids given to forward or attend are not checked by the host: ids of blocks that the row does not have are left out.
 // - A batch has at most 32,768 rows, a cache no screening copy (config.screen), threads is not used.
 // - CUDA graphs: run forward once for a batch on a stream of yours, for every layer; then capture the same calls for the same

@@ -106,6 +106,8 @@ void qsa_device_move(const qsa_cache *cache, void *to, const void *from, size_t 
 void qsa_device_move_rows(const qsa_cache *cache, void *to, size_t to_stride, const void *from, size_t from_stride,
                           size_t bytes, size_t rows);
 void qsa_device_arrive(const qsa_cache *cache);
+// After a sequence got pages otherwise than by a batch (fork, attach, load, a batch taken back): readers find them on the device.
+void qsa_device_tables_changed(qsa_cache *cache);
 static inline void qsa_move(const qsa_cache *cache, void *to, const void *from, size_t bytes) {
     if (cache->device)
         qsa_device_move(cache, to, from, bytes);

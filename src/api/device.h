@@ -34,7 +34,7 @@ qsa_status qsa_check_devices(const char *call, const qsa_context *context, const
 qsa_status qsa_device_settle(const char *call, const qsa_cache *cache);
 
 // Brings what has changed of the page tables of living sequences to the device.
-qsa_status qsa_device_tables(const char *call, qsa_context *context, qsa_cache *cache);
+qsa_status qsa_device_tables(const char *call, qsa_cache *cache, void *stream);
 // Makes `count` rows the plan; `fill` writes row i.
 typedef void (*qsa_device_fill)(const void *arg, int32_t i, qsa_cuda_row *row);
 qsa_status qsa_device_plan(const char *call, qsa_context *context, int32_t count, qsa_device_fill fill,

@@ -33,12 +33,12 @@ qsa_status qsa_device_settle(const char *call, const qsa_cache *cache) {
     return cache->device ? qsa_device_check(call, cache->device, atomic_exchange(&cache->device_error[0], 0)) : QSA_OK;
 }
 
-static qsa_status send_table(const char *call, qsa_context *context, qsa_cache *cache, int32_t sequence) {
-    const qsa_device *device = context->device;
+static qsa_status send_table(const char *call, qsa_cache *cache, int32_t sequence, void *stream) {
+    const qsa_device *device = cache->device;
     qsa_sequence *s = &cache->sequences[sequence];
     while (s->table_known < s->pages) {
         int capturing;
-        QSA_TRY(qsa_device_check(call, device, device->ops->capturing(device->handle, device->stream, &capturing)));
+        QSA_TRY(qsa_device_check(call, device, device->ops->capturing(device->handle, stream, &capturing)));
         QSA_REQUIRE(!capturing, QSA_ERR_STATE, "%s: the stream is being captured, and the pages of sequence %d changed",
                     call, (int)sequence);
         const int32_t first = s->table_known, most = STAGED / (int32_t)sizeof(int32_t);
@@ -49,18 +49,22 @@ static qsa_status send_table(const char *call, qsa_context *context, qsa_cache *
                     device->ops->name(device->handle), bytes);
         memcpy(staged, qsa_page_table(cache, sequence) + first, bytes);
         int32_t *to = cache->device_tables + (size_t)sequence * (size_t)cache->table_pages + first;
-        QSA_TRY(qsa_device_check(call, device, device->ops->send(device->handle, to, bytes, device->stream)));
+        QSA_TRY(qsa_device_check(call, device, device->ops->send(device->handle, to, bytes, stream)));
         s->table_known = first + count;
     }
     return QSA_OK;
 }
 
-qsa_status qsa_device_tables(const char *call, qsa_context *context, qsa_cache *cache) {
-
+qsa_status qsa_device_tables(const char *call, qsa_cache *cache, void *stream) {
     for (int32_t i = 0; i < cache->config.max_sequences; i++)
         if (cache->sequences[i].alive)
-            QSA_TRY(send_table(call, context, cache, i));
+            QSA_TRY(send_table(call, cache, i, stream));
     return QSA_OK;
+}
+
+void qsa_device_tables_changed(qsa_cache *cache) {
+    if (cache->device && qsa_device_tables("cache", cache, cache->device->stream) != QSA_OK)
+        note(cache, QSA_DEVICE_TABLES_FAILED);
 }
 
 qsa_cuda_cache qsa_device_cache(const qsa_cache *cache, int32_t layer_index) {

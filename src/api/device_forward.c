@@ -104,7 +104,7 @@ static qsa_status begin(const char *call, qsa_context *context, qsa_cache *cache
         seen = plan->cells[i] > seen ? plan->cells[i] : seen;
     qsa_status status = qsa_device_settle(call, cache);
     if (status == QSA_OK)
-        status = qsa_device_tables(call, context, cache);
+        status = qsa_device_tables(call, cache, context->device->stream);
     if (status == QSA_OK)
         status = qsa_device_plan(call, context, batch->rows, fill_row, &filled);
     if (status == QSA_OK)

@@ -89,7 +89,12 @@ qsa_status qsa_device_merge(qsa_context *context, const qsa_geometry *geometry, 
                             int64_t row_stride, const int32_t *chunks, const qsa_rows *gate, const qsa_rows_out *out,
                             float *lse) {
     const qsa_device *device = context->device;
-    QSA_TRY(plan_rows("qsa_merge", context, rows, NULL, NULL));
+    // Of the plan only `attends` is read: one that says so already will do, and attend and merge can be captured together.
+    int there = device->known_rows >= rows;
+    for (int32_t i = 0; there && i < rows; i++)
+        there = device->known[i].attends;
+    if (!there)
+        QSA_TRY(plan_rows("qsa_merge", context, rows, NULL, NULL));
     const qsa_cuda_merge_args args = {.geometry = *geometry,
                                       .rows = device->plan,
                                       .count = rows,

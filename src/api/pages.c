@@ -125,6 +125,7 @@ qsa_status qsa_sequence_fork(qsa_cache *cache, int32_t source, int32_t *sequence
     copy_raw_bank(cache, source, made);
     cache->alive++;
     *sequence = made;
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }
 
@@ -196,5 +197,6 @@ qsa_status qsa_sequence_attach(qsa_cache *cache, int32_t sequence, int32_t count
         if (!cache->pages[pages[i]].raw)
             s->raw_first = s->length;
     }
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }

@@ -250,6 +250,7 @@ qsa_status qsa_cache_commit(qsa_cache *cache) {
         if (cache->sequences[i].pending)
             accept_rows(cache, i, cache->sequences[i].pending);
     cache->pending_rows = 0;
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }
 
@@ -298,6 +299,7 @@ qsa_status qsa_cache_accept(qsa_cache *cache, int32_t count, const int32_t *sequ
         if (cache->sequences[i].pending)
             accept_rows(cache, i, cache->counts[i]);
     cache->pending_rows = 0;
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }
 
@@ -307,5 +309,6 @@ qsa_status qsa_cache_discard(qsa_cache *cache) {
         if (cache->sequences[i].pending)
             accept_rows(cache, i, 0);
     cache->pending_rows = 0;
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }

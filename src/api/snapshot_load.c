@@ -238,5 +238,6 @@ qsa_status qsa_snapshot_load(qsa_cache *cache, qsa_read read, void *user, int32_
     }
     cache->alive += job.head.count;
     *count = job.head.count;
+    qsa_device_tables_changed(cache);
     return QSA_OK;
 }

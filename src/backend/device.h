@@ -15,8 +15,9 @@
 #define QSA_DEVICE_SYMBOL "qsa_device_backend"
 
 enum {
-    QSA_DEVICE_OUT_OF_MEMORY = 2, // error number of alloc (cudaErrorMemoryAllocation)
-    QSA_DEVICE_ROWS = 32768,      // most rows of a batch
+    QSA_DEVICE_OUT_OF_MEMORY = 2,   // error number of alloc (cudaErrorMemoryAllocation)
+    QSA_DEVICE_TABLES_FAILED = 999, // cudaErrorUnknown: page tables did not get there; no other number of it is left
+    QSA_DEVICE_ROWS = 32768,        // most rows of a batch
 };
 
 // Roofs of a device, and the work of one round.

@@ -2,6 +2,7 @@
 //
 // Histories: the state of every sequence against a cache into which its tokens went from nothing, and the pool's books.
 #include "history.h"
+#include "host/host_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,15 +78,21 @@ static picture read_stages(hx_state *h, const qsa_cache *cache, int32_t layer, i
     p.all = (unsigned char *)scores;
     const qsa_row_set set = {sizeof set, 1, &sequence, &n};
     qsa_selection selection = {.size = sizeof selection, .ids = list, .stride = (int64_t)ids, .count = count};
+    const float *iq = fx_values(h->world, layer, FX_INDEX_Q, n % HX_TOKENS);
+    const float *q = fx_values(h->world, layer, FX_Q, n % HX_TOKENS);
+    const int64_t stride = (int64_t)(chunks * record);
+    if (host_is_device(h->context)) {
+        HX_OK(h, host_score(h->context, g, cache, layer, &set, iq, scores, (int64_t)blocks));
+        HX_OK(h, host_topk(h->context, g, QSA_RULE_OFFICIAL, 1, &n, scores, (int64_t)blocks, &selection));
+        HX_OK(h, host_attend(h->context, g, cache, layer, &set, q, &selection, records, stride, written));
+        return p;
+    }
     size_t bytes;
     FX_OK(qsa_workspace_size(h->context, cache, QSA_STAGE_ATTEND, 1, &bytes));
     void *workspace = fx_alloc(bytes);
-    const float *iq = fx_values(h->world, layer, FX_INDEX_Q, n % HX_TOKENS);
-    const float *q = fx_values(h->world, layer, FX_Q, n % HX_TOKENS);
     HX_OK(h, qsa_score(h->context, cache, layer, &set, iq, scores, (int64_t)blocks, workspace, bytes));
     HX_OK(h, qsa_topk(h->context, g, QSA_RULE_OFFICIAL, 1, &n, scores, (int64_t)blocks, &selection));
-    HX_OK(h, qsa_attend(h->context, cache, layer, &set, q, &selection, records, (int64_t)(chunks * record), written,
-                        workspace, bytes));
+    HX_OK(h, qsa_attend(h->context, cache, layer, &set, q, &selection, records, stride, written, workspace, bytes));
     free(workspace);
     return p;
 }
