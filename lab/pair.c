@@ -23,7 +23,7 @@ static bool keep_row(const lab_arm *arm, const qsa_kernel_row *row, const char *
 
 // The row of a kernel of CUDA, as lab/cuda/rows launches it.
 static bool open_cuda_row(lab_arm *arm, const char *what, const char *store, bool keep, bench_error *error) {
-    char name[80], row[64], path[LAB_PATH];
+    char name[96], row[64], path[LAB_PATH];
     const qsa_kernel_number number = arm->number;
     bool made, refused;
     snprintf(row, sizeof row, "%s_cuda", lab_kernel_name(number));
