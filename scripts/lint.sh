@@ -32,7 +32,7 @@ files() {
 
 mapfile -t c_files < <(files '*.c' '*.h')
 # Headers of .cu files are C++ and read by nvcc alone.
-mapfile -t plain_c < <(printf '%s\n' "${c_files[@]}" | grep -vE '/cuda_(cases|io|prep_case|timing|world)\.h$|^lab/cuda/(compile|layout|module|prove|scenes|time)\.h$|/[a-z_]*_cuda(_mma[a-z_]*)?\.h$|^tests/cuda/(attention_case|check_choose|mma_emulated)\.h$')
+mapfile -t plain_c < <(printf '%s\n' "${c_files[@]}" | grep -vE '/cuda_(cases|io|prep_case|timing|world)\.h$|^lab/cuda/(compile|layout|module|prove|scenes|time)\.h$|/[a-z_]*_cuda(_mma[a-z_]*)?\.h$|^tests/cuda/(attention_case|check_choose|check_wgmma|device_case)\.h$')
 mapfile -t scripts < <(files '*.sh' '.ci/run')
 mapfile -t owned < <(files '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.cmake' 'CMakeLists.txt' 'Makefile' '.ci/run')
 

@@ -30,8 +30,8 @@ typedef struct {
 
 #define QSA_KERNEL(stage, kernel, where, rank, kernel_class) {#stage, #kernel, #where, #kernel "_" #where},
 static const listed_row listed[] = {
-#include "kernels/kernels.tbl"
 #include "kernels/cuda.tbl"
+#include "kernels/kernels.tbl"
 };
 #undef QSA_KERNEL
 enum { LISTED = sizeof listed / sizeof listed[0] };
