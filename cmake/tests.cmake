@@ -136,6 +136,12 @@ if(QSA_HAS_CUDA)
     endforeach()
 endif()
 
+# A minute of `make soak`, with seeds of its own, among the long tests.
+if(NOT CMAKE_CROSSCOMPILING AND NOT QSA_SANITIZE)
+    add_test(NAME test_history_soak COMMAND test_history 60)
+    qsa_test_properties(test_history_soak long)
+endif()
+
 # The digests again, on a GPU.
 if(NOT CMAKE_CROSSCOMPILING AND NOT QSA_SANITIZE)
     foreach(name test_digests test_digests_real)
