@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh [SECONDS]: builds the fuzz preset and runs every target from its corpus, SECONDS (40) of them
+# fuzz.sh [SECONDS]: builds the fuzz preset and runs every target from its corpus, SECONDS (30) of them
 # all together. The corpus in the tree is only read; what is found grows in build-fuzz/corpus/, an
 # input that crashes is left in build-fuzz/crashes/ and named.
 set -eu
 cd "$(dirname "$0")/.."
 
-seconds="${1:-40}"
+seconds="${1:-30}"
 scripts/build.sh fuzz
 
 targets=$(find build-fuzz/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)

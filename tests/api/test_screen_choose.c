@@ -3,7 +3,7 @@
 // Selections with and without screening over block keys and queries that are chosen against it: near ties at the threshold,
 // equal blocks, keys that reach the error bound. With controls: copies whose residuals are too small must change a selection
 // here, and screening must have left blocks out.
-// LABELS: small cross
+// LABELS: small
 // RUNNER: plain
 #include "support/fixture.h"
 #include "support/kernel_values.h"

@@ -2,7 +2,7 @@
 //
 // Cells out of one cache and into another, with other pages and other rollback: the copy goes on as the original would,
 // also from any shorter length. What no kernel makes (code -128, scales that are no finite positive number) is refused.
-// LABELS: small cross
+// LABELS: small
 // RUNNER: plain
 #include "support/fixture.h"
 #include "support/plain_runner.h"

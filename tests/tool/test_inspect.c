@@ -169,9 +169,11 @@ static void test_size_is_capped(void **state) {
     snprintf(layer, sizeof layer, "%s", tool_test_path("large.safetensors"));
     snprintf(picture, sizeof picture, "%s", tool_test_path("large.png"));
     write_layer(layer, 1, 5003);
+#ifndef QSA_SANITIZED // ten seconds there
     assert_drawn(tool_run("inspect '%s' -o '%s'", layer, picture)); // cells and rows are binned
     const size whole = png_size(picture);
     assert_true(whole.height > 2000);
+#endif
     assert_drawn(tool_run("inspect '%s' --rows 4990:5003 -o '%s'", layer, picture)); // cells are
     assert_true(png_size(picture).height < 1100);
     write_layer(layer, 700, 9); // gaps vanish
