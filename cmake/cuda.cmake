@@ -18,13 +18,12 @@ if(NOT QSA_CUDA STREQUAL "OFF")
     endif()
 endif()
 
-option(QSA_CUDA_PTX_ONLY "PTX for sm_90a too, no machine code: half the time, for machines that only compile it" OFF)
-set(hopper sm_90a)
+option(QSA_CUDA_PTX_ONLY "PTX of compute_90a alone: a third of the time, for machines that only see whether it compiles" OFF)
+set(QSA_CUDA_FLAGS "SHELL:-gencode arch=compute_90a,code=sm_90a" "SHELL:-gencode arch=compute_80,code=compute_80")
 if(QSA_CUDA_PTX_ONLY)
-    set(hopper compute_90a)
+    set(QSA_CUDA_FLAGS "SHELL:-gencode arch=compute_90a,code=compute_90a")
 endif()
-set(QSA_CUDA_FLAGS
-    "SHELL:-gencode arch=compute_90a,code=${hopper}" "SHELL:-gencode arch=compute_80,code=compute_80"
+list(APPEND QSA_CUDA_FLAGS
     --prec-div=true --prec-sqrt=true --ftz=false "SHELL:-Xcompiler -Wall,-Wextra,-ffp-contract=off")
 
 if(QSA_HAS_CUDA)

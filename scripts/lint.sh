@@ -47,7 +47,7 @@ spdx() {
     return $status
 }
 
-layout() { clang-format --dry-run -Werror "${c_files[@]}"; }
+layout() { printf '%s\0' "${c_files[@]}" | xargs -0 -P "$(nproc)" -n 40 clang-format --dry-run -Werror; }
 
 # clang-tidy reads what the build knows: the debug preset's compile commands, because there the assertions
 # tell the analyzer what a kernel may assume. The build is gcc's, so flags that clang does not know are no

@@ -169,7 +169,7 @@ static void test_size_is_capped(void **state) {
     snprintf(layer, sizeof layer, "%s", tool_test_path("large.safetensors"));
     snprintf(picture, sizeof picture, "%s", tool_test_path("large.png"));
     write_layer(layer, 1, 5003);
-#ifndef QSA_SANITIZED // ten seconds there
+#ifndef QSA_SANITIZED                                               // ten seconds there
     assert_drawn(tool_run("inspect '%s' -o '%s'", layer, picture)); // cells and rows are binned
     const size whole = png_size(picture);
     assert_true(whole.height > 2000);
