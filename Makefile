@@ -12,7 +12,7 @@ all: ## build the release preset into build/
 
 run: ## two real layers through the i8 cache, compared with the official implementation
 	@scripts/deps.sh run
-	@scripts/build.sh release
+	@BUILD_TARGET=qsa_tool scripts/build.sh release
 	build/qsa run tests/golden/real_long.safetensors
 	build/qsa run tests/golden/real_edge.safetensors
 
