@@ -155,7 +155,7 @@ bool bench_case_ready(bench_world *w, bench_id id, bench_error *error) {
     if ((c->selects && !world_select(w, w->options->selection, error)) ||
         (c->scores && !world_select(w, BENCH_SCORED, error)))
         return false;
-    if (w->options->backend == QSA_BACKEND_CUDA && !device_move(w, id, error))
+    if (w->options->backend == QSA_BACKEND_CUDA && !device_move(w, error))
         return false;
     if (run_once(w, id) != QSA_OK)
         return bench_fail_library(error);

@@ -48,11 +48,10 @@ static bool move_floats(bench_world *w, float **array, size_t count, bench_error
     return *array != NULL;
 }
 
-bool device_move(bench_world *w, bench_id id, bench_error *error) {
+bool device_move(bench_world *w, bench_error *error) {
     const qsa_geometry *g = &w->geometry;
     const size_t rows = (size_t)w->rows, vector = (size_t)g->heads * (size_t)g->head_dim;
     qsa_batch *b = &w->batch;
-    (void)id;
     bool right = move_rows(w, &b->q, error) && move_rows(w, &b->k, error) && move_rows(w, &b->v, error) &&
                  move_rows(w, &b->index_q, error) && move_rows(w, &b->index_k, error) && move_rows(w, &b->gate, error);
     right = right && move_floats(w, &w->q, rows * vector, error) &&

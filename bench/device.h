@@ -8,7 +8,7 @@
 #include "bench/measure.h"
 
 // Copies batch, selections and results' room to the device of the world's context; the world's pointers then lie there.
-bool device_move(bench_world *world, bench_id id, bench_error *error);
+bool device_move(bench_world *world, bench_error *error);
 void device_free(bench_world *world);
 // `count` floats of the world in host memory: the array itself, or a copy that world_close frees.
 const float *device_values(bench_world *world, const float *array, size_t count, bench_error *error);

@@ -182,21 +182,19 @@ qsa_status host_gate(qsa_context *context, const qsa_geometry *g, int32_t rows, 
     return host_finish(&c, c.status);
 }
 
-int host_has_fast(const qsa_context *context, const qsa_cache *cache, int choose) {
+int host_has_fast(const qsa_context *context, const qsa_cache *cache) {
     const qsa_device *d = context->device;
-    if (!d || context->kernel_class != QSA_CLASS_FAST)
+    if (!d || context->kernel_class != QSA_CLASS_FAST || d->strict_attend)
         return 0;
     const qsa_cuda_cache on = qsa_device_cache(cache, 0);
-    if (choose)
-        return !d->strict_score && d->ops->choose_row(d->handle, &on) != NULL;
-    return !d->strict_attend && d->ops->attention_row(d->handle, &on) != NULL;
+    return d->ops->attention_row(d->handle, &on) != NULL;
 }
 
 qsa_status host_attention(qsa_context *context, const qsa_geometry *g, const qsa_cache *cache, int32_t layer_index,
                           const qsa_row_set *rows, const float *q, const qsa_selection *selection, const qsa_rows *gate,
                           const qsa_rows_out *out) {
     host_copies c = {.context = context};
-    if (!host_has_fast(context, cache, 0))
+    if (!host_has_fast(context, cache))
         return QSA_ERR_UNSUPPORTED;
     size_t bytes = 0;
     void *memory = workspace(&c, cache, QSA_STAGE_FORWARD, rows->rows, &bytes);
@@ -211,19 +209,5 @@ qsa_status host_attention(qsa_context *context, const qsa_geometry *g, const qsa
     if (c.status == QSA_OK)
         c.status = qsa_device_attention(context, cache, layer_index, rows, q, selection ? &s : NULL,
                                         gate ? &gates : NULL, &to, memory);
-    return host_finish(&c, c.status);
-}
-
-qsa_status host_choose(qsa_context *context, const qsa_geometry *g, const qsa_cache *cache, int32_t layer_index,
-                       const qsa_row_set *rows, const float *index_q, qsa_selection *selection) {
-    host_copies c = {.context = context};
-    if (!host_has_fast(context, cache, 1))
-        return QSA_ERR_UNSUPPORTED;
-    size_t bytes = 0;
-    void *memory = workspace(&c, cache, QSA_STAGE_FORWARD, rows->rows, &bytes);
-    index_q = host_in(&c, index_q, (size_t)rows->rows * (size_t)g->index_heads * (size_t)g->index_dim * sizeof(float));
-    const qsa_selection s = host_selection(&c, selection, rows->rows);
-    if (c.status == QSA_OK)
-        c.status = qsa_device_choose(context, cache, layer_index, rows, index_q, &s, memory);
     return host_finish(&c, c.status);
 }

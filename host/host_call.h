@@ -28,15 +28,13 @@ qsa_status host_merge(qsa_context *context, const qsa_geometry *geometry, int32_
 qsa_status host_gate(qsa_context *context, const qsa_geometry *geometry, int32_t rows, const qsa_rows *x,
                      const qsa_rows *gate, const qsa_rows_out *out);
 
-// The fast kernels of a device for attention, merge and gate in one, and for scores and selection: as the stages one after the
-// other, without what lies between. QSA_ERR_UNSUPPORTED where host_has_fast says no.
+// The fast kernel of a device for attention, merge and gate in one: as the stages one after the other, without what lies between.
+// QSA_ERR_UNSUPPORTED where host_has_fast says no.
 qsa_status host_attention(qsa_context *context, const qsa_geometry *geometry, const qsa_cache *cache,
                           int32_t layer_index, const qsa_row_set *rows, const float *q, const qsa_selection *selection,
                           const qsa_rows *gate, const qsa_rows_out *out);
-qsa_status host_choose(qsa_context *context, const qsa_geometry *geometry, const qsa_cache *cache, int32_t layer_index,
-                       const qsa_row_set *rows, const float *index_q, qsa_selection *selection);
-// 1 if the context is of class fast and its device has a fast kernel for this cache: 0 attention, 1 choose.
-int host_has_fast(const qsa_context *context, const qsa_cache *cache, int choose);
+// 1 if the context is of class fast and its device has a fast attention for this cache.
+int host_has_fast(const qsa_context *context, const qsa_cache *cache);
 
 // 1 if the context's rows live on a device.
 int host_is_device(const qsa_context *context);

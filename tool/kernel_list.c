@@ -46,10 +46,10 @@ kernel_names kernel_picked(const qsa_context *context, const char *stage, const 
 }
 
 kernel_names kernel_used(const qsa_context *context, const qsa_cache *cache, const char *stage, const char *separator) {
-    if (strcmp(stage, "attend") == 0 && host_has_fast(context, cache, 0)) {
+    if (strcmp(stage, "attend") == 0 && host_has_fast(context, cache)) {
         return (kernel_names){"attention_cuda"};
     }
-    if (strcmp(stage, "merge") == 0 && host_has_fast(context, cache, 0)) {
+    if (strcmp(stage, "merge") == 0 && host_has_fast(context, cache)) {
         return (kernel_names){"gate_cuda"};
     }
     return kernel_picked(context, stage, separator);

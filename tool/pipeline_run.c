@@ -107,7 +107,7 @@ static bool attend_on_device(pipeline *run, pipeline_scratch *s, const qsa_row_s
     const double start = tool_now_ms();
     double attended;
     qsa_status status;
-    if (host_has_fast(run->context, run->cache, 0)) {
+    if (host_has_fast(run->context, run->cache)) {
         status = host_attention(run->context, g, run->cache, 0, set, s->step_q, &s->selection, NULL, to_attn);
         attended = tool_now_ms();
     } else {

@@ -16,7 +16,7 @@ static void fill_row(const void *arg, int32_t i, qsa_cuda_row *row) {
     row->attends = 1;
 }
 
-// The plan of a row set, and on a cache its stream and the most cells of a row.
+// The plan of a row set.
 static qsa_status plan_rows(const char *call, qsa_context *context, int32_t rows, const int32_t *sequences,
                             const int32_t *cells) {
     const row_numbers numbers = {sequences, cells};

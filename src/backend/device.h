@@ -39,7 +39,6 @@ typedef struct qsa_device_ops {
     // Opens device number `device`. On failure returns non-zero and writes why.
     int (*open)(int32_t device, void **handle, char *text, size_t capacity);
     void (*close)(void *handle);
-    int32_t (*count)(void); // devices, 0 without a driver
     // "NVIDIA H200, compute capability 9.0"; belongs to the handle.
     const char *(*name)(void *handle);
     const char *(*error)(int number); // static storage

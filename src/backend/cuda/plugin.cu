@@ -63,15 +63,6 @@ template <typename Call> int with_device(void *handle, Call call) {
     return number_of(static_cast<cudaError_t>(call()));
 }
 
-int32_t count_devices() {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return 0;
-    }
-    return count;
-}
-
 int refuse(char *text, size_t capacity, cudaError_t status, const char *what) {
     snprintf(text, capacity, "%s: %s", what, cudaGetErrorString(status));
     return status == cudaSuccess ? 1 : number_of(status);
@@ -305,7 +296,6 @@ extern "C" __attribute__((visibility("default"))) const qsa_device_ops *qsa_devi
     ops.layout = QSA_DEVICE_LAYOUT;
     ops.open = open_backend;
     ops.close = close_backend;
-    ops.count = count_devices;
     ops.name = name_of;
     ops.error = error_of;
     ops.alloc = alloc_memory;
